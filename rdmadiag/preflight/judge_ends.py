@@ -63,6 +63,7 @@ class EndsVerdict:
     pairs: int  # of addresses that were held against each other
     unknown: tuple[str, ...]  # what of which host was not read, one line each
     ways: tuple[Ways, ...] = ()  # of each such pair
+    left_out: int = 0  # pairs that were not held against each other, for their number
 
 
 _OF_BOTH: Final = frozenset(
@@ -91,19 +92,22 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     if is_one_host(here, there):
         one = f"{here.name} and {there.name} have the same addresses: one host, by two reports"
         return EndsVerdict(Status.UNKNOWN, (), None, 0, (one,))
-    met = meetings(here, there, among)
+    met, left_out = meetings(here, there, among)
     judged = [(each, tuple(_of(each))) for each in met]
     beside = _beside(here, there)
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
     seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
     unknown = tuple(f"{end.name}: {why}" for end in seen if (why := not_seen(end)) is not None)
+    if left_out:
+        more = f"{left_out} more pairs of addresses, beyond {len(met)}"
+        unknown = (*unknown, f"{here.name} and {there.name}: {more}")
     status = Status.UNKNOWN if unknown or not met else Status.OK
     for each in findings:
         status = worse(status, status_of(each.finding.severity))
     ways = tuple(_ways(here, there, *each) for each in judged)
     stopped = bool(ways) and all(each.talks is Talks.NO for each in ways)
     stops = ways[0].finding if stopped else None
-    return EndsVerdict(status, findings, stops, len(met), unknown, ways)
+    return EndsVerdict(status, findings, stops, len(met), unknown, ways, left_out)
 
 
 def with_ways(found: Compat, judged: EndsVerdict) -> Compat:
@@ -118,7 +122,8 @@ def _on_its_ways(pair: PortsBeside, judged: EndsVerdict) -> PortsBeside:
         if pair.here in each.here and pair.there in each.there and pair.protocol is each.protocol
     ]
     if not ways:
-        if judged.stops is None or pair.protocol not in BY_ADDRESS:
+        may_be_stopped = judged.stops is not None or judged.left_out
+        if not may_be_stopped or pair.protocol not in BY_ADDRESS:
             return pair
         return limited(pair, Talks.UNKNOWN, f"{pair.why}; that way was not looked at")
     stacks = tuple(_on_its_way(each, ways) for each in pair.stacks)
