@@ -209,6 +209,8 @@ _UNREADABLE: Final = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.
 
 
 def _unpacked(path: str) -> dict[str, bytes]:
+    if not os.path.isfile(path):  # of a FIFO nothing may ever come
+        raise NoArchive(f"{os.path.basename(path)}: is no regular file")
     try:
         with zipfile.ZipFile(path) as wheel:
             return {

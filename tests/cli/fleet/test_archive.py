@@ -75,3 +75,11 @@ def test_a_wheel_that_is_damaged_inside_is_named_and_no_file_is_written(
     assert (found.code, found.out) == (64, "")
     assert found.err.startswith(f"rdmadiag: {wheel.name}: ")
     assert not file.exists()
+
+
+def test_a_wheel_that_is_no_file_is_not_waited_for(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    version = importlib.metadata.version("pydantic-core")
+    os.mkfifo(tmp_path / f"pydantic_core-{version}-cp399-cp399-any.whl")
+    found = rdmadiag("fleet", "archive", str(tmp_path / "x.pyz"), "--wheels", str(tmp_path))
+    assert (found.code, found.out) == (64, "")
+    assert "cp399-any.whl: is no regular file" in found.err
