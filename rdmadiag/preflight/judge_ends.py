@@ -4,10 +4,12 @@ Each address of one that may meet one of the other is looked at from both ends: 
 `route`, which judge one end's way, and by those that need both.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from rdmadiag.facts import known
+from rdmadiag.facts.routing import UNANSWERED, NeighbourState
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
 from rdmadiag.preflight.rules.peer_route import PeerCase
@@ -18,11 +20,14 @@ from rdmadiag.view.ends import (
     HostEnd,
     Meeting,
     Towards,
+    all_addresses,
     at_home,
     goes_by_address,
     is_one_host,
     meetings,
+    named,
     not_seen,
+    own_addresses,
     ports_on,
 )
 from rdmadiag.view.peer_picks import BEST_FIRST, End, Side, StackPair, Talks
@@ -63,12 +68,16 @@ class EndsVerdict:
     pairs: int  # of addresses that were held against each other
     unknown: tuple[str, ...]  # what of which host was not read, one line each
     ways: tuple[Ways, ...] = ()  # of each such pair
+    heard: tuple[str, ...] = ()  # hosts to which the other answers, by their neighbour tables
+    # What a host looked for lately, and nobody answered: (host, address) of neither's addresses.
+    unanswered: tuple[tuple[str, str], ...] = ()
+    without_rdma_cm: tuple[str, ...] = ()  # hosts whose programs cannot open the node of rdma_cm
     left_out: int = 0  # pairs that were not held against each other, for their number
 
 
-_OF_BOTH: Final = frozenset(
-    {"ends-mtu-differs", "ends-mac-twice", "ends-subnets-differ"},
-)
+LATELY: Final = 120.0
+"""Seconds in which a look for a neighbour may be that of what failed."""
+_OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-subnets-differ"})
 _OF_ROUTE: Final = tuple(
     each
     for each in peer_route.RULES
@@ -78,6 +87,7 @@ NOTHING_PASSES: Final = frozenset(
     {
         *("cm-no-way", "ends-peer-address-here", "ends-answers-no-arp", "ends-neighbour-wrong"),
         *("ends-reverse-path", "ends-subnets-differ", "ends-traffic-dropped"),
+        "cm-leaves-by-other-netdev",
     }
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm
@@ -93,8 +103,10 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         one = f"{here.name} and {there.name} have the same addresses: one host, by two reports"
         return EndsVerdict(Status.UNKNOWN, (), None, 0, (one,))
     met, left_out = meetings(here, there, among)
-    judged = [(each, tuple(_of(each))) for each in met]
-    beside = _beside(here, there)
+    own = all_addresses(here.evidence) | all_addresses(there.evidence)
+    strangers = tuple(sorted(among - own))
+    judged = [(each, tuple(_of(each, strangers))) for each in met]
+    beside = [*_beside(here, there), *_of_named(here, there, among)]
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
     seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
     unknown = tuple(f"{end.name}: {why}" for end in seen if (why := not_seen(end)) is not None)
@@ -106,8 +118,19 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         status = worse(status, status_of(each.finding.severity))
     ways = tuple(_ways(here, there, *each) for each in judged)
     stopped = bool(ways) and all(each.talks is Talks.NO for each in ways)
-    stops = ways[0].finding if stopped else None
-    return EndsVerdict(status, findings, stops, len(met), unknown, ways, left_out)
+    heard = tuple(dict.fromkeys(name for each in met for name in _answered(each)))
+    return EndsVerdict(
+        status,
+        findings,
+        ways[0].finding if stopped else None,
+        len(met),
+        unknown,
+        ways,
+        heard,
+        tuple(_unanswered(here, own)) + tuple(_unanswered(there, own)),
+        tuple(each.name for each in (here, there) if _has_no_rdma_cm(each)),
+        left_out=left_out,
+    )
 
 
 def with_ways(found: Compat, judged: EndsVerdict) -> Compat:
@@ -183,10 +206,21 @@ def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
             yield EndFinding(hosts, each.evidence[0].subject, there.name, None, each)
 
 
-def _of(meeting: Meeting) -> Iterator[EndFinding]:
+def _of_named(here: HostEnd, there: HostEnd, among: frozenset[str]) -> Iterator[EndFinding]:
+    """Of the addresses that a program was given: whether they work at the host that has them."""
+    for near, far in ((here, there), (there, here)):
+        for address in sorted(among):
+            case = named(near, far, address)
+            for each in ends.named_address_unusable.check(case) if case else ():
+                where = f"{address} on {case.netdev}" if case else address
+                yield EndFinding((near.name,), where, far.name, None, each)
+
+
+def _of(meeting: Meeting, strangers: Sequence[str]) -> Iterator[EndFinding]:
     if _are_apart(meeting):
         for each in ends.subnets_differ.check(meeting.here):
-            yield _found(each, meeting.here)
+            found = _found(each, meeting.here)
+            yield replace(found, hosts=_off(meeting, strangers) or found.hosts)
         return
     for case in (meeting.here, meeting.there):
         for rule in ends.OF_EACH_WAY:
@@ -206,11 +240,59 @@ def _are_apart(meeting: Meeting) -> bool:
     return no_route and not meeting.is_on_one_subnet
 
 
-def _found(finding: Finding, case: Towards) -> EndFinding:
+def _answered(meeting: Meeting) -> Iterator[str]:
+    for case in (meeting.here, meeting.there):
+        entry, mac = case.neighbour, case.theirs.netdev.mac
+        if not case.is_direct or entry is None or entry.mac != mac:
+            continue
+        if entry.state is NeighbourState.REACHABLE:
+            yield case.near.name
+
+
+def _unanswered(end: HostEnd, own: frozenset[str]) -> Iterator[tuple[str, str]]:
+    routing = known(end.evidence.routing)
+    netdevs = {each.netdev.name for each in own_addresses(end.evidence, end.devices)}
+    for each in (known(routing.neighbours) if routing else None) or ():
+        lately = each.updated_s is not None and each.updated_s <= LATELY
+        is_other = each.netdev in netdevs and each.address not in own
+        if lately and is_other and each.state in UNANSWERED:
+            yield end.name, each.address
+
+
+def _has_no_rdma_cm(end: HostEnd) -> bool:
+    process = known(end.evidence.process)
+    nodes = known(process.nodes) if process else None
+    if nodes is None:
+        return False
+    node = next((each for each in nodes if each.name == "rdma_cm"), None)
+    return node is None or node.openable is False
+
+
+def _off(meeting: Meeting, strangers: Sequence[str]) -> tuple[str, ...]:
+    """The host whose address is of another subnet than the one at which it was looked for."""
+    here, there = meeting.here, meeting.there
+    for each in strangers:
+        held = [case.mine.holds(each) for case in (here, there)]
+        if held[0] is not held[1]:
+            return (there.near.name if held[0] else here.near.name,)
+    return ()
+
+
+def _hosts(finding: Finding, case: Towards) -> tuple[str, ...]:
     hosts = (case.near.name, case.far.name)
+    if finding.rule in _OF_BOTH:
+        return hosts
+    if finding.rule == ends.layers_differ.code and ends.stands_on_others(case.theirs.netdev):
+        return hosts
+    if finding.rule == ends.mtu_differs.code and ends.is_below_ethernets(case.theirs.netdev):
+        return hosts[1:]
+    return hosts[:1]
+
+
+def _found(finding: Finding, case: Towards) -> EndFinding:
     proof = next(iter(finding.evidence), None)
     return EndFinding(
-        hosts if finding.rule in _OF_BOTH else hosts[:1],
+        _hosts(finding, case),
         proof.subject if proof else finding.rule,
         case.far.name,
         (case.mine.address, case.theirs.address),

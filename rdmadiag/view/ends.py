@@ -72,6 +72,20 @@ class Towards:
         return hop.entry if hop and isinstance(hop.entry, Neighbour) else None
 
     @property
+    def heard(self) -> Neighbour | None:
+        """The far host's entry of this end's address."""
+        routing = known(self.far.evidence.routing)
+        entries = known(routing.neighbours) if routing else None
+        return next(
+            (
+                each
+                for each in entries or ()
+                if each.address == self.mine.address and each.netdev == self.theirs.netdev.name
+            ),
+            None,
+        )
+
+    @property
     def is_direct(self) -> bool:
         """Whether the peer itself is the next hop."""
         hop = self.route.next_hop
@@ -95,6 +109,18 @@ class Meeting:
         """By the prefix length of either."""
         here, there = self.here.mine, self.there.mine
         return here.holds(there.address) or there.holds(here.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An address that a program was given, and the host that has it."""
+
+    near: HostEnd
+    far: HostEnd
+    address: str
+    netdev: str
+    link: Link | None
+    flags: Address | None  # None: of a netdev without RDMA
 
 
 def link_of(evidence: Evidence, name: str) -> Link | None:
@@ -136,6 +162,44 @@ def all_addresses(evidence: Evidence) -> frozenset[str]:
         if row.kind is RouteKind.LOCAL
     }
     return frozenset(found)
+
+
+def named(near: HostEnd, far: HostEnd, address: str) -> Named | None:
+    """Where `near` has the address; None where it has not."""
+    facts, routing = known(near.evidence.netdev), known(near.evidence.routing)
+    netdev = owner(near.evidence, routing, address) if routing else None
+    if netdev is None:
+        return None
+    of_rdma = facts.netdev(netdev) if facts else None
+    flags = (each for each in (of_rdma.addresses if of_rdma else ()) if each.address == address)
+    return Named(near, far, address, netdev, link_of(near.evidence, netdev), next(flags, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """What a host has now of what a program may have used; None: not all of it was read."""
+
+    devices: frozenset[str] | None
+    gids: frozenset[str] | None
+
+
+def has(end: HostEnd) -> Has:
+    """By its report."""
+    tables = [port.gids for port in ports(end.devices)]
+    unread = [each for each in tables if isinstance(each, Missing) or each.unreadable]
+    sysfs = known(end.evidence.sysfs)
+    whole = sysfs is not None and not isinstance(sysfs.devices, Missing)
+    return Has(
+        frozenset(each.name for each in end.devices) if whole else None,
+        None
+        if unread or not whole
+        else frozenset(
+            str(entry.gid)
+            for each in tables
+            if not isinstance(each, Missing)
+            for entry in each.entries
+        ),
+    )
 
 
 def _netdevs(port: PortView) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.machine import GidRow, Machine, NetDev, Way, roce_rows
+from lab.machine import DEFAULT_RULES, GidRow, Machine, NetDev, Rule, Way, roce_rows
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
@@ -22,7 +22,7 @@ from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
-PERMANENT, REACHABLE, FAILED = 0x80, 0x02, 0x20
+PERMANENT, REACHABLE, STALE, FAILED = 0x80, 0x02, 0x04, 0x20
 BLACKHOLE, UNREACHABLE, UNICAST, LOCAL = 6, 7, 1, 2
 
 
@@ -79,7 +79,7 @@ def v(kind: str) -> Callable[[Machine], Machine]:
     return change
 
 
-ROW = ("eth0", "192.0.2.2")
+ROW, BACK = ("eth0", "192.0.2.2"), ("eth0", "192.0.2.1")
 SENDER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 1)))
 
 
@@ -169,8 +169,45 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
     "another MTU": (
         one(),
         netdev(two(), mtu=1500),
-        [("ends-mtu-differs", "warn", "node1+node2")],
+        [("ends-mtu-differs", "warn", "node1")],
     ),
+    "an MTU below that of Ethernet": (
+        one(),
+        netdev(two(), mtu=1400),
+        [("ends-mtu-differs", "warn", "node2")],
+    ),
+    "a rule of the source address that leads nowhere": (
+        one(
+            rules=(*DEFAULT_RULES, Rule(32000, table=100, source="192.0.2.1/32")),
+            ways=(Way("0.0.0.0/0", kind=UNREACHABLE, table=100),),
+        ),
+        two(),
+        [("cm-leaves-by-other-netdev", "critical", "node1")],
+    ),
+    "a peer that was heard while it got no answer": (
+        one(neighbours={ROW: (STALE, PEER_MAC, 5.0)}),
+        two(neighbours={BACK: (FAILED, OTHER_MAC, 2.0)}),
+        [("ends-not-heard", "warn", "node1"), ("cm-neighbour-failed", "warn", "node2")],
+    ),
+    "a peer that was heard long before": (
+        one(neighbours={ROW: (STALE, PEER_MAC, 500.0)}),
+        two(neighbours={BACK: (FAILED, OTHER_MAC, 2.0)}),
+        [("cm-neighbour-failed", "warn", "node2")],
+    ),
+    "a VLAN at one end, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan"),
+        two(),
+        [("ends-layers-differ", "warn", "node1"), ("cm-neighbour-failed", "warn", "node1")],
+    ),
+    "a VLAN at one end and a bond at the other, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan"),
+        netdev(two(), kind="bond"),
+        [
+            ("ends-layers-differ", "warn", "node1+node2"),
+            ("cm-neighbour-failed", "warn", "node1"),
+        ],
+    ),
+    "a VLAN at one end": (netdev(one(), kind="vlan"), two(), []),
     "another subnet without a route": (
         one(),
         node("198.51.100.2/24", PEER_MAC),
@@ -343,7 +380,47 @@ def test_ports_whose_ways_were_too_many_to_look_at_are_not_known(
 
 def test_every_rule_has_a_case() -> None:
     shown = {rule for _, _, found in CASES.values() for rule, _, _ in found}
-    assert {rule.code for rule in RULES} <= shown
+    assert {rule.code for rule in RULES} <= shown | {"ends-named-address-unusable"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said_of_it"),
+    [
+        ({"up": False}, "is on eth0, which is down"),
+        ({"flags": {"192.0.2.2": 0x40}}, "on eth0, is tentative still"),
+        ({"flags": {"192.0.2.2": 0x08}}, "on eth0, is a duplicate of another host's"),
+    ],
+)
+def test_an_address_that_was_used_is_to_work_at_its_host(
+    changes: dict[str, Any], said_of_it: str
+) -> None:
+    found = judged(one(), netdev(two(), **changes), frozenset({"192.0.2.2"}))
+    (bad,) = [e for e in found.findings if e.finding.rule == "ends-named-address-unusable"]
+    assert (bad.hosts, bad.finding.severity) == (("node2",), "critical")
+    assert said_of_it in bad.finding.summary
+    unnamed = judged(one(), netdev(two(), **changes))
+    assert "ends-named-address-unusable" not in {e.finding.rule for e in unnamed.findings}
+
+
+@pytest.mark.parametrize(
+    ("used", "hosts"),
+    [("192.0.2.2", ("node2",)), ("198.51.100.1", ("node1",)), ("203.0.113.9", ("node1", "node2"))],
+)
+def test_of_two_subnets_the_one_in_which_the_peer_was_not_looked_for_is_off(
+    used: str, hosts: tuple[str, ...]
+) -> None:
+    found = judged(one(), node("198.51.100.2/24", PEER_MAC), frozenset({used}))
+    assert found.findings[0].hosts == hosts
+
+
+def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
+    here = one(
+        neighbours={ROW: (REACHABLE, PEER_MAC), ("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)}
+    )
+    found = judged(here, two())
+    assert (found.heard, found.unanswered) == (("node1",), (("node1", "192.0.2.9"),))
+    old = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 500.0)})
+    assert judged(old, two()).unanswered == ()
 
 
 def test_a_finding_names_the_object_and_lines_that_mend_it() -> None:
