@@ -1,6 +1,6 @@
 """What happened on a host → the causes that it points to, the earliest first.
 
-Of `watch`'s events, but for those of loopback: a link that loses its carrier, a device that goes,
+Of `watch`'s events, but for most of loopback: a link that loses its carrier, a device that goes,
 an address or a route that is removed, a line of the kernel's log. What came before a failure need
 not have caused it.
 """
@@ -145,7 +145,9 @@ def _rank(cause: WatchedCause, links: Mapping[str, str]) -> tuple[bool, int]:
 
 
 def _is_of_loopback(what: Happened) -> bool:
-    """No GID of an adapter comes from there."""
+    """No GID of an adapter comes from there. Routes of IPv6 that refuse are said to be on it."""
+    if what.kind is Kind.ROUTE and what.details.get("type") in _BLOCKS:
+        return False
     return _LOOPBACK in (
         what.subject if what.kind is Kind.LINK else None,
         what.details.get("netdev"),

@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -203,7 +204,13 @@ def _names(wheels: str) -> list[str]:
         raise NoArchive(f"{wheels}: {error.strerror}") from error
 
 
+_UNREADABLE: Final = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""Of zipfile: RuntimeError for what is encrypted, or compressed by a way that it does not know."""
+
+
 def _unpacked(path: str) -> dict[str, bytes]:
+    if not os.path.isfile(path):  # of a FIFO nothing may ever come
+        raise NoArchive(f"{os.path.basename(path)}: is no regular file")
     try:
         with zipfile.ZipFile(path) as wheel:
             return {
@@ -211,7 +218,7 @@ def _unpacked(path: str) -> dict[str, bytes]:
                 for each in wheel.namelist()
                 if each.startswith(f"{COMPILED}/") and not each.endswith("/")
             }
-    except (OSError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise NoArchive(f"{os.path.basename(path)}: {printable(str(error))}") from error
 
 

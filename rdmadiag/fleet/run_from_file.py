@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from importlib.machinery import EXTENSION_SUFFIXES
 
 USAGE = 64
@@ -88,7 +89,7 @@ def main() -> int:
     except Failed as failed:
         sys.stderr.write(f"rdmadiag: {failed.line}\n")
         return failed.code
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error) as error:
         sys.stderr.write(f"rdmadiag: cannot be unpacked or started: {error}\n")
         return CANNOT_WRITE
     finally:

@@ -72,6 +72,7 @@ class EndsVerdict:
     # What a host looked for lately, and nobody answered: (host, address) of neither's addresses.
     unanswered: tuple[tuple[str, str], ...] = ()
     without_rdma_cm: tuple[str, ...] = ()  # hosts whose programs cannot open the node of rdma_cm
+    left_out: int = 0  # pairs that were not held against each other, for their number
 
 
 LATELY: Final = 120.0
@@ -101,7 +102,7 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     if is_one_host(here, there):
         one = f"{here.name} and {there.name} have the same addresses: one host, by two reports"
         return EndsVerdict(Status.UNKNOWN, (), None, 0, (one,))
-    met = meetings(here, there, among)
+    met, left_out = meetings(here, there, among)
     own = all_addresses(here.evidence) | all_addresses(there.evidence)
     strangers = tuple(sorted(among - own))
     judged = [(each, tuple(_of(each, strangers))) for each in met]
@@ -109,6 +110,9 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
     seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
     unknown = tuple(f"{end.name}: {why}" for end in seen if (why := not_seen(end)) is not None)
+    if left_out:
+        more = f"{left_out} more pairs of addresses, beyond {len(met)}"
+        unknown = (*unknown, f"{here.name} and {there.name}: {more}")
     status = Status.UNKNOWN if unknown or not met else Status.OK
     for each in findings:
         status = worse(status, status_of(each.finding.severity))
@@ -125,6 +129,7 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         heard,
         tuple(_unanswered(here, own)) + tuple(_unanswered(there, own)),
         tuple(each.name for each in (here, there) if _has_no_rdma_cm(each)),
+        left_out=left_out,
     )
 
 
@@ -140,7 +145,8 @@ def _on_its_ways(pair: PortsBeside, judged: EndsVerdict) -> PortsBeside:
         if pair.here in each.here and pair.there in each.there and pair.protocol is each.protocol
     ]
     if not ways:
-        if judged.stops is None or pair.protocol not in BY_ADDRESS:
+        may_be_stopped = judged.stops is not None or judged.left_out
+        if not may_be_stopped or pair.protocol not in BY_ADDRESS:
             return pair
         return limited(pair, Talks.UNKNOWN, f"{pair.why}; that way was not looked at")
     stacks = tuple(_on_its_way(each, ways) for each in pair.stacks)

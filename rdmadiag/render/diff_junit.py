@@ -38,7 +38,8 @@ def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool
         if change in failing:
             attributes = {"message": printable(text), "type": str(change.kind)}
             parts = (
-                f"{each.name}: {_shown(each.before, 'none')} → {_shown(each.after, 'none')}"
+                f"{each.name and f'{each.name}: '}"
+                f"{_shown(each.before, 'none')} → {_shown(each.after, 'none')}"
                 for each in change.parts
             )
             SubElement(case, "failure", attributes).text = "\n".join(

@@ -260,9 +260,10 @@ def is_one_host(here: HostEnd, there: HostEnd) -> bool:
 
 def meetings(
     here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()
-) -> tuple[Meeting, ...]:
+) -> tuple[tuple[Meeting, ...], int]:
     """Of each family the addresses that share a subnet, or where none do all; of several those of
-    ports of one name. Where addresses of `among` are an end's, those alone.
+    ports of one name. Where addresses of `among` are an end's, those alone. With how many
+    are left out, beyond MOST_MEETINGS.
     """
     ours = own_addresses(here.evidence, here.devices)
     theirs = own_addresses(there.evidence, there.devices)
@@ -271,10 +272,11 @@ def meetings(
     one_named = [(a, b) for a, b in near if not among.isdisjoint((a.address, b.address))]
     chosen = [(a, b) for a, b in both_named if _version(a) == _version(b)] or one_named or near
     both = _Ways(here), _Ways(there)
-    return tuple(
+    met = tuple(
         Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a))
         for a, b in chosen[:MOST_MEETINGS]
     )
+    return met, len(chosen) - len(met)
 
 
 def _near(

@@ -226,3 +226,11 @@ def test_of_any_line_something_comes_or_nothing(text) -> None:
 def test_what_happens_to_loopback_is_no_cause(event) -> None:
     assert labels(event) == []
     assert labels(event, LOST) == [("link-lost", "eth0")]
+
+
+def test_a_route_of_ipv6_that_refuses_is_a_cause_although_the_kernel_puts_it_on_loopback() -> None:
+    at = {"netdev": "lo", "type": "unreachable"}
+    added = happened(Kind.ROUTE, Action.ADDED, "2001:db8:1::/64", **at)
+    removed = happened(Kind.ROUTE, Action.REMOVED, "2001:db8:1::/64", **at)
+    assert labels(added) == [("route-unreachable", "2001:db8:1::/64")]
+    assert [each.mended for each in causes(added, removed)] == [True]

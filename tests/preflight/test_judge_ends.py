@@ -363,6 +363,21 @@ def test_ports_whose_ways_were_not_looked_at_are_not_known_where_all_others_are_
     assert found.talks is Talks.UNKNOWN
 
 
+def test_ports_whose_ways_were_too_many_to_look_at_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, there = two_rails(one(), 1), two_rails(two(), 2)
+    monkeypatch.setattr("rdmadiag.view.ends.MOST_MEETINGS", 1)
+    verdict = judged(here, there)
+    assert (verdict.status, verdict.pairs, verdict.left_out) == ("unknown", 1, 1)
+    assert verdict.unknown == ("node1 and node2: 1 more pairs of addresses, beyond 1",)
+    found = with_ways(compat(side(here), side(there), ()), verdict)
+    assert [(each.here.device, each.talks) for each in found.ports] == [
+        ("mlx5_0", Talks.YES),
+        ("mlx5_1", Talks.UNKNOWN),
+    ]
+
+
 def test_every_rule_has_a_case() -> None:
     shown = {rule for _, _, found in CASES.values() for rule, _, _ in found}
     assert {rule.code for rule in RULES} <= shown | {"ends-named-address-unusable"}

@@ -1,8 +1,10 @@
 """fleet archive: what it says, what it refuses, and how the file is written."""
 
+import importlib.metadata
 import os
 import stat
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +57,29 @@ def test_what_cannot_be_is_one_line_and_no_file(
     assert said in found.err
     assert found.err.count("\n") == 1
     assert os.listdir(tmp_path) == []
+
+
+def test_a_wheel_that_is_damaged_inside_is_named_and_no_file_is_written(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    version, name = importlib.metadata.version("pydantic-core"), "pydantic_core/any.so"
+    wheel = tmp_path / f"pydantic_core-{version}-cp399-cp399-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, b"a module " * 1000)
+    data = bytearray(wheel.read_bytes())
+    begin = 30 + len(name)  # behind the header of its first member
+    data[begin : begin + 4] = b"\xff" * 4  # a kind of block that deflate does not have
+    wheel.write_bytes(data)
+    file = tmp_path / "x.pyz"
+    found = rdmadiag("fleet", "archive", str(file), "--wheels", str(tmp_path))
+    assert (found.code, found.out) == (64, "")
+    assert found.err.startswith(f"rdmadiag: {wheel.name}: ")
+    assert not file.exists()
+
+
+def test_a_wheel_that_is_no_file_is_not_waited_for(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    version = importlib.metadata.version("pydantic-core")
+    os.mkfifo(tmp_path / f"pydantic_core-{version}-cp399-cp399-any.whl")
+    found = rdmadiag("fleet", "archive", str(tmp_path / "x.pyz"), "--wheels", str(tmp_path))
+    assert (found.code, found.out) == (64, "")
+    assert "cp399-any.whl: is no regular file" in found.err

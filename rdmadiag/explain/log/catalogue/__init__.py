@@ -16,8 +16,8 @@ True
 
 import os
 import re
-from collections.abc import Iterator
-from functools import cache, cached_property
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -40,7 +40,7 @@ _WORD: Final = re.compile(r"[a-z0-9_]+")
 class Message:
     """One row."""
 
-    __slots__ = ("__dict__", "condition", "kind", "labels", "source", "stack", "stage", "template")
+    __slots__ = ("condition", "kind", "labels", "source", "stack", "stage", "template")
 
     def __init__(self, row: str) -> None:
         """Of a line of a table; raises ValueError."""
@@ -58,17 +58,45 @@ class Message:
         """What is printed as it stands."""
         return [each.strip() for each in self.template.split(ANY) if each.strip()]
 
-    @cached_property
-    def pattern(self) -> "re.Pattern[str]":
-        """Of folded text."""
-        parts = [re.escape(each) for each in self.template.split(ANY)]
-        before = r"(?<![a-z0-9_])" if _WORD.match(self.template) else ""
-        return re.compile(before + f".{{0,{PRINTED}}}?".join(parts))
+    def is_in(self, text: str) -> bool:
+        """Whether folded text has it.
+
+        By where each part may end: a pattern with a part for each `*` would try all their lengths
+        with each other, which takes minutes for a line that was made for it.
+        """
+        first, *others = self.template.split(ANY)
+        ends = [
+            at + len(first)
+            for at in _places(first, text)
+            if not (at and _WORD.match(first) and _WORD.match(text, at - 1))
+        ]
+        for part in others:
+            ends = list(_ends_near(ends, part, text))
+        return bool(ends)
 
     @property
     def is_healthy(self) -> bool:
         """It is printed on healthy hosts too."""
         return self.kind is None
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _ends_near(ends: Sequence[int], part: str, text: str) -> Iterator[int]:
+    """Where the part ends, if it begins at most PRINTED characters behind an end; ends ascend."""
+    before = 0
+    for at in _places(part, text):
+        while before < len(ends) and ends[before] + PRINTED < at:
+            before += 1
+        if before == len(ends):
+            return
+        if ends[before] <= at:
+            yield at + len(part)
 
 
 def folded(text: str) -> str:
@@ -125,7 +153,7 @@ def message_of(text: str) -> Message | None:
     for number, _ in _looked_up(text):
         each = message(number)
         longer = best is None or len(each.template) > len(best.template)
-        if longer and each.pattern.search(text):
+        if longer and each.is_in(text):
             best = each
     return best
 
