@@ -101,14 +101,12 @@ def test_what_the_vocabulary_takes_up_is_not_searched_for_as_well() -> None:
     )
 
 
-def test_what_healthy_hosts_print_is_no_trouble() -> None:
-    """But where a sign, an errno or a status of the line says that it is."""
+def test_what_healthy_hosts_print_is_no_trouble_whatever_errno_follows() -> None:
     seen = [
         each.template
         for each in MESSAGES
-        if each.is_healthy
-        and (found := recognise(printed(each).encode()))
-        and found.kind is Kind.UNKNOWN
+        for tail in ("", " Cannot allocate memory")
+        if each.is_healthy and recognise((printed(each) + tail).encode())
     ]
     assert seen == []
 
@@ -157,6 +155,43 @@ def test_what_healthy_hosts_print_is_no_trouble() -> None:
     ],
 )
 def test_nothing_is_found_in_what_hosts_print_without_trouble_of_rdma(line: str) -> None:
+    assert recognise(line.encode()) is None
+
+
+def test_a_completion_that_failed_counts_on_a_line_that_healthy_hosts_print() -> None:
+    line = "Completion with error at client: status 12"
+    found = recognise(line.encode())
+    assert is_healthy(line)
+    assert found is not None
+    assert (found.kind, found.fields.status) == (Kind.FAILURE, 12)
+
+
+def test_the_end_of_a_job_alone_says_nothing_of_rdma() -> None:
+    text = b"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"
+    found = recognise(text)
+    assert found is not None
+    assert found.kind is Kind.AFTERMATH
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL INFO GPU Direct RDMA Disabled for GPU 3 / HCA 0 (distance 9 > 5)",
+        "NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
+        "NCCL INFO Failed to open libmlx5.so[.1]",
+        "NCCL INFO Failed to register memory with DMA-BUF, error=2. Trying a different method.",
+        "NCCL INFO NET/OFI Support for DMA-BUF registrations: false",
+        "core:mr:uffd_start():<warn> syscall/userfaultfd Operation not permitted",
+        "Unable to register CUDA device buffer via dmabuf: -22. Fall back to ibv_reg_mr",
+        "rc_iface.c:600 UCX  WARN  some eps were not destroyed",
+        "mpool.c:55 UCX  WARN  object 0x55d was not returned to mpool ucp_requests",
+        "[node1:01234] common_ucx.c:333 tcp/eth0: did not match transport list",
+        "[node1:01234] mtl_ofi_component.c:362: select_ofi_provider: no provider found",
+        "WARNING 11-01 10:00:01 [nixl_connector.py:72] NIXL is not available",
+        "Prefill register attempt 1 failed: HTTPConnectionPool(host='10.0.0.1', port=8998)",
+    ],
+)
+def test_the_start_of_a_healthy_job_is_no_trouble(line: str) -> None:
     assert recognise(line.encode()) is None
 
 

@@ -176,9 +176,15 @@ def _of_setting(found: Fields) -> Meaning | None:
 
 
 def _with_message(known: Meaning | None, found: Fields, message: Message) -> Meaning | None:
-    """What the line's structure says and what its words are known for: two witnesses."""
+    """What the line's structure says and what its words are known for: two witnesses.
+
+    Where a stack prints the words on healthy hosts too, their errno and their sound of failure
+    say nothing; the status of a completion does.
+    """
     if known is not None:
         exact = known.what == "completion" or known.what in EXACT
+        if message.kind is None and not exact:
+            return None
         if known.kind is not Kind.FAILURE or exact or not known.causes:
             return known
         share = BESIDE.get(known.what, OTHERS)

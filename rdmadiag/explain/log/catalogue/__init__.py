@@ -3,7 +3,8 @@
 Tables `*.tsv` in the folder `tables`, a message a row: stack, source file that prints it, kind,
 stage, causes (the likeliest first), the message, and the condition by which the source prints it.
 `*` stands for what is printed there; case and white space do not count. Kind `healthy` is what a
-stack prints on healthy hosts too: a probe that fell back, a setting that was tried in vain.
+stack prints on healthy hosts too: a probe that fell back, a setting that was tried in vain. Kind
+`aftermath` is what ends a job whatever failed in it: alone, it says nothing of RDMA.
 
 A message is looked up by two words of it that stand beside each other and in few other messages,
 so that a line costs as many look-ups as it has words, however many messages there are. These words
