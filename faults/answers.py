@@ -72,30 +72,42 @@ def by_findings(verdicts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Answer:
     return NOTHING
 
 
-def by_reports(document: Mapping[str, Any]) -> tuple[Answer, str]:
-    """What both hosts' reports prove together (`of_reports` of `explain` of both logs with both),
-    and the severity of its worst finding; none where it only points at something.
+def by_reports(document: Mapping[str, Any]) -> tuple[Answer, bool]:
+    """What both hosts' reports show together (`of_reports` of `explain` of both logs with both),
+    and whether they prove it; else it only points at something.
     """
     found = document.get("of_reports") or {}
     if not found.get("cause"):
-        return NOTHING, ""
+        return NOTHING, False
     hosts = found["hosts"]
-    place = hosts[0] if len(hosts) == 1 else "both"
-    worst = next((each["finding"]["severity"] for each in found["findings"]), "")
-    return Answer(found["cause"]["label"], place), worst
+    place = {0: "between", 1: hosts[0] if hosts else ""}.get(len(hosts), "both")
+    return Answer(found["cause"]["label"], place), bool(found.get("is_proven"))
 
 
 def of_all(
     findings: Mapping[str, Sequence[Mapping[str, Any]]], story: Mapping[str, Any], logs: Answer
 ) -> Answer:
-    """A critical finding of one host, one of both, any other of one host, of both, the logs."""
+    """A critical finding of one host; what both reports prove; the first cause of what failed first
+    where its host's report confirms it; any other finding; what both point at; the logs.
+    """
     critical = {
         end: [each for each in several if each["severity"] == "critical"]
         for end, several in findings.items()
     }
-    reports, worst = by_reports(story)
-    proven = reports if worst == "critical" else NOTHING
-    return together((by_findings(critical), proven, by_findings(findings), reports, logs))
+    reports, is_proven = by_reports(story)
+    proven = reports if is_proven else NOTHING
+    confirmed = _confirmed(story)
+    if confirmed.cause == reports.cause:
+        confirmed = NOTHING  # by what both reports only point at
+    return together(
+        (by_findings(critical), proven, confirmed, by_findings(findings), reports, logs)
+    )
+
+
+def _confirmed(story: Mapping[str, Any]) -> Answer:
+    first = story.get("first")
+    causes = first["failure"]["causes"] if first else ()
+    return by_story(story) if causes and causes[0]["standing"] == CONFIRMED else NOTHING
 
 
 def by_logs(

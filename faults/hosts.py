@@ -9,6 +9,7 @@ are of both, as in lab/fleet.py: each host is told its device by name.
 """
 
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -123,6 +124,19 @@ class Hosts:
         own, other = ADDRESS[end][0], ADDRESS["right" if end == "left" else "left"][0]
         return {"DEV": self.device[end], "GID": "1", "IP": own, "PEER": other, "MORE": ""}
 
+    def pids(self, name: str) -> set[int]:
+        """The processes of that network namespace."""
+        return {int(each) for each in _do(f"ip netns pids {name}").split()}
+
+    def end(self, name: str, pids: set[int]) -> None:
+        """Kill them, and wait until they are gone."""
+        late = time.monotonic() + SECONDS
+        while (left := pids & self.pids(name)) and time.monotonic() < late:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
     def _start(self, name: str) -> None:
         if name == "switch":
             lines = list(_SWITCH)
@@ -170,7 +184,7 @@ class Hosts:
         _do("; ".join([*devices, *left, *gone, "rdma system set netns shared"]), check=False)
 
 
-def _do(line: str, *, check: bool = True) -> None:
+def _do(line: str, *, check: bool = True) -> str:
     done = subprocess.run(
         ["sh", "-ec" if check else "-c", line],
         stdin=subprocess.DEVNULL,
@@ -180,3 +194,4 @@ def _do(line: str, *, check: bool = True) -> None:
     )
     if check and done.returncode:
         raise LabFailure(f"{line}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="replace")

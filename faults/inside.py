@@ -120,6 +120,8 @@ def one(fault: Fault, folder: Path) -> dict[str, Any]:
         patient = replace(fault, seconds=slow * fault.seconds)
         said = {name: run(by_name[name], patient, hosts) for name in fault.tools}
         clock.note("tools")
+        kept["after"] = {end: _snapshot_of(hosts, end, folder, f"{end}.after") for end in ENDS}
+        clock.note("after")
         later = after if all(each["passed"] for each in after) else _checks(fault, hosts)
     clock.note("gone")
     checks = [
@@ -187,20 +189,26 @@ def _checks(fault: Fault, hosts: Hosts) -> list[dict[str, Any]]:
 def _look(hosts: Hosts, folder: Path) -> dict[str, dict[str, str]]:
     """Snapshots of both hosts, and what a person with a list of commands would see."""
     kept: dict[str, dict[str, str]] = {"snapshot": {}, "checklist": {}}
-    for end in ENDS:
-        node, where = hosts.nodes[end], _place(folder, end)
-        for _ in range(1 + AGAIN):  # one host after the other: each has its deadlines
-            where.unlink(missing_ok=True)
-            code = warm.finish(_snapshot(node, where), SNAPSHOT_SECONDS)
-            if code not in (INCOMPLETE, 124) and not _is_late(where):
-                break
-        kept["snapshot"][end] = f"exit code {code}\n{_kept(_said(where).read_bytes())}"
-        if where.exists():
-            (folder / f"{end}.tar.gz").write_bytes(where.read_bytes())
-            where.unlink()
+    for end in ENDS:  # one host after the other: each has its deadlines
+        kept["snapshot"][end] = _snapshot_of(hosts, end, folder, end)
         line = f"exec bash {CHECKLIST}"
+        node = hosts.nodes[end]
         kept["checklist"][end] = _run(node, line, SNAPSHOT_SECONDS, hosts.variables(end))
     return kept
+
+
+def _snapshot_of(hosts: Hosts, end: str, folder: Path, name: str) -> str:
+    """One of that host, NAME.tar.gz; what it said."""
+    node, where = hosts.nodes[end], _place(folder, name)
+    for _ in range(1 + AGAIN):
+        where.unlink(missing_ok=True)
+        code = warm.finish(_snapshot(node, where), SNAPSHOT_SECONDS)
+        if code not in (INCOMPLETE, 124) and not _is_late(where):
+            break
+    if where.exists():
+        (folder / f"{name}.tar.gz").write_bytes(where.read_bytes())
+        where.unlink()
+    return f"exit code {code}\n{_kept(_said(where).read_bytes())}"
 
 
 def _snapshot(node: Node, where: Path) -> int:
@@ -230,8 +238,8 @@ def _said(where: Path) -> Path:
     return where.with_suffix(".said")
 
 
-def _place(folder: Path, end: str) -> Path:
-    return Path("/tmp", f"{folder.name}-{end}.tar.gz")  # noqa: S108  # of the guest
+def _place(folder: Path, name: str) -> Path:
+    return Path("/tmp", f"{folder.name}-{name}.tar.gz")  # noqa: S108  # of the guest
 
 
 def _run(node: Node, line: str, timeout: float, env: Mapping[str, str]) -> str:
@@ -273,10 +281,14 @@ def run(tool: Tool, fault: Fault, hosts: Hosts) -> dict[str, Any]:
             )
         if end == "right" and tool_listens:
             _wait(tool_listens, started[end], node)
+    before: dict[str, set[int]] = {}
     if fault.during:
         time.sleep(2.0)
+        before = {end: hosts.pids(end) for end in ENDS}
         _lines(fault.during, hosts)
     ended = _watch(started, time.monotonic())
+    for end, known in before.items():  # what it left running would answer the next tool
+        hosts.end(end, hosts.pids(end) - known)
     return {
         end: {
             "line": lines[end],

@@ -21,6 +21,7 @@ from faults.answers import (
     by_findings,
     by_grep,
     by_logs,
+    by_reports,
     by_story,
     cause_is_right,
     host_is_right,
@@ -35,6 +36,7 @@ SECONDS: Final = 120.0
 DEVICE: Final = {"left": 0, "right": 1}
 
 WAYS: Final = {
+    "rdmadiag, after": "the same, with snapshots from when the tools had ended, if there are any",
     "rdmadiag": "preflight of both hosts, and explain of both logs with both, as README.md says",
     "preflight": "rdmadiag preflight of both hosts' snapshots",
     "explain with reports": "rdmadiag explain --log of each end with its host's snapshot",
@@ -100,6 +102,12 @@ def one(fault: Fault) -> Scored:
     record = read(fault.name)
     findings = {end: preflight(fault.name, fault.setting, end) for end in ENDS}
     by_host = by_findings(findings)
+    has_after = all(snapshot(fault.name, end, after=True).exists() for end in ENDS)
+    later = (
+        {end: preflight(fault.name, fault.setting, end, after=True) for end in ENDS}
+        if has_after
+        else findings
+    )
     answers: dict[str, list[Answer]] = {way: [] for way in WAYS}
     for ends in record["tools"].values():
         said = {end: each["said"] for end, each in ends.items()}
@@ -118,6 +126,10 @@ def one(fault: Fault) -> Scored:
         story = job(said, {end: snapshot(fault.name, end) for end in ENDS})
         logs = together((by_story(story), with_reports))
         answers["rdmadiag"].append(of_all(findings, story, logs))
+        if has_after:
+            story = job(said, {end: snapshot(fault.name, end, after=True) for end in ENDS})
+            logs = together((by_story(story), with_reports))
+        answers["rdmadiag, after"].append(of_all(later, story, logs))
         answers["checklist"].append(by_checklist(record["checklist"]))
         answers["grep"].append(by_grep(said) if any(_failed(ends)) else NOTHING)
     return Scored(fault, answers)
@@ -134,13 +146,21 @@ def twin(name: str) -> tuple[str, dict[str, tuple[str, ...]]] | None:
     setting = name.split("-")[1]
     record = read(name)
     found: dict[str, tuple[str, ...]] = {}
-    findings = [each for end in ENDS for each in preflight(name, setting, end)]
+    times = [at for at in (False, True) if snapshot(name, "left", after=at).exists()]
+    findings = [
+        each for at in times for end in ENDS for each in preflight(name, setting, end, after=at)
+    ]
     found["preflight"] = tuple(each["rule"] for each in findings if each["severity"] != "info")
     logs = [each["said"] for ends in record["tools"].values() for each in ends.values()]
     firsts = [document.get("first") for document in map(explain, logs)]
     said = {end: each["said"] for ends in record["tools"].values() for end, each in ends.items()}
-    of_reports = job(said, {end: snapshot(name, end) for end in ENDS}).get("of_reports") or {}
-    found["rdmadiag"] = tuple(each["finding"]["rule"] for each in of_reports.get("findings", ()))
+    of_both: list[str] = []
+    for at in times:
+        story = job(said, {end: snapshot(name, end, after=at) for end in ENDS})
+        of_reports = story.get("of_reports") or {}
+        of_both += [each["finding"]["rule"] for each in of_reports.get("findings", ())]
+        of_both += filter(None, [by_reports(story)[0].cause])
+    found["rdmadiag"] = tuple(dict.fromkeys(of_both))
     found["explain"] = tuple(
         (first["causes"] or [{"label": first["what"]}])[0]["label"]
         for first in firsts
@@ -163,9 +183,9 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def snapshot(name: str, end: str) -> Path:
-    """That of one host."""
-    return RECORDS / f"{name}.{end}.tar.gz"
+def snapshot(name: str, end: str, *, after: bool = False) -> Path:
+    """That of one host, before the tools ran or when they had ended."""
+    return RECORDS / f"{name}.{end}{'.after' if after else ''}.tar.gz"
 
 
 def device(setting: str, end: str) -> str:
@@ -173,9 +193,9 @@ def device(setting: str, end: str) -> str:
     return f"{'siw' if setting == 'siw' else 'rxe'}{DEVICE[end]}"
 
 
-def preflight(name: str, setting: str, end: str) -> list[dict[str, Any]]:
+def preflight(name: str, setting: str, end: str, *, after: bool = False) -> list[dict[str, Any]]:
     """Its findings; a device that the host has not any more is one, too."""
-    where = snapshot(name, end)
+    where = snapshot(name, end, after=after)
     if not where.exists():
         return []
     only = device(setting, end)
@@ -278,15 +298,18 @@ def tables(
         lines.append(f"| {name} | {what or 'nothing'} |")
     lines += ["", "## each fault", ""]
     lines += [
-        "| fault | host | rdmadiag | preflight | explain | right |",
-        "|---|---|---|---|---|---|",
+        "| fault | host | rdmadiag, after | rdmadiag | preflight | explain | right |",
+        "|---|---|---|---|---|---|---|",
     ]
     for each in scored:
         cells = [
             " / ".join(dict.fromkeys(_cell(answer) for answer in each.answers[way]))
-            for way in ("rdmadiag", "preflight", "explain")
+            for way in ("rdmadiag, after", "rdmadiag", "preflight", "explain")
         ]
-        right = f"{each.cause('rdmadiag'):.0%}, {each.host('rdmadiag'):.0%}"
+        right = "; ".join(
+            f"{each.cause(way):.0%}, {each.host(way):.0%}"
+            for way in ("rdmadiag, after", "rdmadiag")
+        )
         lines.append(f"| {each.fault.name} | {each.fault.host} | {' | '.join(cells)} | {right} |")
     lines += ["", "What the ways are:", ""]
     lines += [f"- {way}: {about}" for way, about in WAYS.items()]

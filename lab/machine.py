@@ -337,14 +337,19 @@ class Limits:
     overflows: int = 0  # table_fulls of IPv4, on the second of two CPUs
     ports: str = "32768\t60999"
     files: tuple[str, str] = ("1048576", "1048576")
+    space: tuple[str, str] = ("unlimited", "unlimited")
+    cpu: tuple[str, str] = ("unlimited", "unlimited")
     cgroup: str = "0::/job7"
     # folder → rdma.max, rdma.current, and rdma.events.local of newer kernels
     rdma: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def files_row(self) -> str:
         """Of /proc/PID/limits."""
-        soft, hard = self.files
-        return f"Max open files            {soft:<21}{hard:<21}files     \n"
+        rows = (("cpu time", self.cpu, "seconds"), ("open files", self.files, "files"))
+        return "".join(
+            f"{f'Max {name}':<26}{soft:<21}{hard:<21}{unit:<10}\n"
+            for name, (soft, hard), unit in (*rows, ("address space", self.space, "bytes"))
+        )
 
     def files_of(self) -> dict[str, str]:
         """As proc(5) and Documentation/admin-guide/cgroup-v2.rst have them."""
@@ -424,7 +429,9 @@ class Machine:
     # replies to RTM_GETQDISC and RTM_GETTFILTER, by their name in a record
     traffic: Mapping[str, bytes] = field(default_factory=dict)
     # netdev, address → state, or state and MAC
-    neighbours: Mapping[tuple[str, str], int | tuple[int, str]] = field(default_factory=dict)
+    neighbours: Mapping[tuple[str, str], int | tuple[int, str] | tuple[int, str, float]] = field(
+        default_factory=dict
+    )
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
@@ -1051,13 +1058,20 @@ class Machine:
         message["attrs"] = attributes
         return _encoded(message, 24)
 
-    def _encoded_neighbour(self, netdev: str, address: str, known: int | tuple[int, str]) -> bytes:
-        state, mac = known if isinstance(known, tuple) else (known, "0c:42:a1:00:00:99")
+    def _encoded_neighbour(
+        self, netdev: str, address: str, known: int | tuple[int, str] | tuple[int, str, float]
+    ) -> bytes:
+        """Its state, MAC address, and the seconds since it was changed."""
+        state, mac, *ages = known if isinstance(known, tuple) else (known, "0c:42:a1:00:00:99")
         message = ndmsg()
         message["family"] = 10 if ":" in address else 2
         message["ifindex"] = self._ifindex(netdev)
         message["state"] = state
         message["attrs"] = [("NDA_DST", address), ("NDA_LLADDR", mac)]
+        for age in ages:
+            ticks = int(age * 100)
+            cache = {"ndm_confirmed": 0, "ndm_used": 0, "ndm_updated": ticks, "ndm_refcnt": 0}
+            message["attrs"].append(("NDA_CACHEINFO", cache))
         return _encoded(message, 28)
 
 

@@ -154,7 +154,7 @@ def gids(
 
 
 def differences(before: Report, after: Report, *, same_host: bool | None = None) -> "Differences":
-    """What changed from one report to another: newly wrong, mended, or changed and harmless.
+    """What changed from one report to another: newly wrong, mended, or otherwise changed.
 
     `same_host` says whether both are of one host, where what they tell of themselves is not to
     decide that. What one of them could not look at is not known, and no change.

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @json_option
 @timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="What is the same at both ends, too.")
+@click.option("-v", "--verbose", is_flag=True, help="All rows, of every pair of ports.")
 def command(
     here: str,
     there: str,
@@ -70,34 +70,40 @@ def command(
 
     A and B are snapshots or reports of `preflight --json`, of two hosts. Each active port of A is
     held against that of its name at B, else against each of its kind; then the ways between their
-    addresses: routes, neighbour entries, ARP, rp_filter. No packet is sent.
+    addresses: routes, neighbour entries, ARP, rp_filter; and what each host has of its own, as
+    `preflight` finds it. No packet is sent.
 
     Exits 0 they can, by a router too; 1 they cannot; 3 that is not known, or a side could not be
     read.
     """
     from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.cli.two_records import read_record
+    from rdmadiag.preflight.each_end import beside_ways, each_end, with_each_end
     from rdmadiag.preflight.judge_ends import judge, with_ways
-    from rdmadiag.view.compat import compat
+    from rdmadiag.view.compat import compat, of_stacks
 
     format = form_wanted(format, as_json=as_json)  # noqa: A001
     stacks = chosen_stacks(names)
     deadline = started() + timeout
     with budget(max(LEAST, deadline - time.monotonic())):
         first, second = (read_record(path, deadline) for path in (here, there))
-        ends = judge(_end(first), _end(second))
-        found = with_ways(compat(_side(first), _side(second), stacks), ends)
+        here_end, there_end = _end(first), _end(second)
+        ends, own = judge(here_end, there_end), each_end(here_end, there_end)
+        found = with_each_end(compat(_side(first), _side(second), stacks), own)
+        found = with_ways(found, ends)
+        ends = beside_ways(ends, found, here_end, there_end, own)
+        if names:
+            found = of_stacks(found, stacks)
         with printing():
             _show(found, ends, first, second, format, quiet=quiet, verbose=verbose)
-    return exits.OK if exit_zero else code_of(found, named=bool(names))
+    return exits.OK if exit_zero else code_of(found)
 
 
-def code_of(found: "Compat", *, named: bool) -> int:
+def code_of(found: "Compat") -> int:
     """0 they can talk, 1 they cannot, 3 where that is not known."""
-    from rdmadiag.view.compat import stack_cannot
     from rdmadiag.view.peer_picks import Talks
 
-    if found.talks is Talks.NO or (named and stack_cannot(found)):
+    if found.talks is Talks.NO:
         return exits.WARN
     return exits.UNKNOWN if found.talks is Talks.UNKNOWN else exits.OK
 

@@ -75,7 +75,8 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """What changed from record A to record B: newly wrong, mended, or changed and harmless.
+    """What changed from record A to record B: newly wrong, mended, or changed
+    otherwise.
 
     A and B are snapshots, reports of `preflight --json`, or samples of `counters --json`; of one
     host at two times, or of two hosts. Both are judged by this version's rules. What one of them

@@ -51,6 +51,10 @@ def failed(line: CommandLine, message: str, code: int) -> int:
             from rdmadiag.render.nagios import failure
 
             sys.stdout.write(failure(message))
+        elif form == "junit":
+            from rdmadiag.render.junit import failure
+
+            sys.stdout.write(failure(message))
         elif form == "github":
             from rdmadiag.render.github import failure
 

@@ -19,7 +19,7 @@ from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.hosts import KnownHost, canonical, newest, places_of
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.stamps import Stamp
-from rdmadiag.explain.job.story import JobSource, Story
+from rdmadiag.explain.job.story import FirstFailure, JobSource, Story
 from rdmadiag.explain.job.writers import NOBODY, Writer, marking, named, short
 
 if TYPE_CHECKING:
@@ -434,15 +434,33 @@ def _of_dump(collected: Collected, path: str, own: Writer, content: bytes) -> in
 
 
 def ranked(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
-    """The causes of what failed first, in the order that the report of its host gives them."""
+    """The causes of what failed first, in the order that the report of its host gives them.
+
+    Where no clock says who was first, it is whose report confirms why it failed.
+    """
     first = story.first
-    if first is None or first.who.host is None:
+    if first is None:
         return story
+    first = _by_report(first, reports, deadline)
+    if not _is_confirmed(first):
+        for place, each in enumerate(story.also_first):
+            found = _by_report(each, reports, deadline)
+            if _is_confirmed(found):
+                others = (*story.also_first[:place], first, *story.also_first[place + 1 :])
+                return replace(story, first=found, also_first=others)
+    return replace(story, first=first)
+
+
+def _is_confirmed(first: FirstFailure) -> bool:
+    return any(each.standing == "confirmed" for each in first.failure.causes[:1])
+
+
+def _by_report(first: FirstFailure, reports: Sequence[KnownHost], deadline: float) -> FirstFailure:
     host = next((each for each in reports if each.name == first.who.host), None)
     if host is None or not host.has_evidence:
-        return story
+        return first
     failure = _ranked(first.failure, host.where, deadline)
-    return story if failure is None else replace(story, first=replace(first, failure=failure))
+    return first if failure is None else replace(first, failure=failure)
 
 
 def _elsewhere(views: "Sequence[DeviceView]") -> frozenset[str]:
@@ -462,7 +480,7 @@ def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
     """What the reports of the hosts that could not reach each other show together."""
     from rdmadiag.explain.job.ends import with_reports
     from rdmadiag.preflight.judge_ends import judge
-    from rdmadiag.view.ends import HostEnd, all_addresses
+    from rdmadiag.view.ends import HostEnd, all_addresses, has
 
     known = {each.name: each for each in reports if each.has_evidence}
     ends: dict[str, HostEnd | None] = {}
@@ -474,8 +492,9 @@ def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
         here, there = (ends[name] for name in pair)
         if here is not None and there is not None:
             judged[pair] = judge(here, there, _used(story))
-    own = {name: all_addresses(end.evidence) for name, end in ends.items() if end is not None}
-    return with_reports(story, judged, own)
+    seen = {name: end for name, end in ends.items() if end is not None}
+    own = {name: all_addresses(end.evidence) for name, end in seen.items()}
+    return with_reports(story, judged, own, {name: has(end) for name, end in seen.items()})
 
 
 def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -495,9 +514,12 @@ def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
 
 def _used(story: Story) -> frozenset[str]:
     """The addresses that the first failure names."""
+    from rdmadiag.explain.job.ends import tried
+
     first = story.first
     ends = [end for end in (first.who, first.whom) if end] if first else []
     found = [each for end in ends for each in (end.gid, end.address) if each]
+    found += filter(None, [tried(story)])
     return frozenset(map(canonical, found))
 
 

@@ -89,7 +89,7 @@ def said(manifest: Mapping[str, Any]) -> Iterator[str]:
     """What a person is to know before it is shared."""
     yield "Names are pseudonyms now. Left in:"
     for line in manifest["left_in"]:
-        yield from _wrapped(line)
+        yield from _wrapped(printable(line))
     if manifest["left_out"]:
         yield "Left out, since it could not be understood:"
         for line in manifest["left_out"]:

@@ -1,6 +1,7 @@
 """rdmadiag snapshot."""
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -19,6 +20,10 @@ from rdmadiag.cli.writing import create, look
 from rdmadiag.quoting import printable, shell_word
 
 ARCHIVES: Final = (".tar.gz", ".tgz")
+_OTHER_ARCHIVES: Final = re.compile(
+    r"\.(?:tar|t?gz|t?bz2?|tbz2|t?xz|t?zst|t?lz4?|lzma|tlz|Z|zip|7z|rar|cpio|deb|rpm|dmg|iso)/?",
+    re.IGNORECASE,
+)
 
 
 @click.command(
@@ -126,6 +131,9 @@ def is_archive(place: str) -> bool:
 
 
 def require_new(target: str, *, archive: bool) -> None:
-    """Raises Refused for what is there already, but for an empty folder."""
+    """Raises Refused for what is there already, but for an empty folder, and for other archives."""
+    ending = _OTHER_ARCHIVES.fullmatch(os.path.splitext(target.rstrip("/"))[1])
+    if ending and not archive:
+        raise Refused(f"{target}: a record is a folder or {' or '.join(ARCHIVES)}, not {ending[0]}")
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")

@@ -36,7 +36,18 @@ def read_record(path: str, deadline: float) -> Record:
         sample = _sample(path, deadline)
         if sample is not None:
             return sample
-        raise CannotTell(str(error)) from None
+        raise CannotTell(f"{error}{_of_ours(path)}") from None
+
+
+def _of_ours(path: str) -> str:
+    """How a sample becomes a record, where one was named as if it were a path."""
+    from rdmadiag.samples import samples
+
+    if path not in samples():
+        return ""
+    return (
+        f"; that is a sample, and this makes a record of it: rdmadiag snapshot --sample {path} DIR"
+    )
 
 
 def _evidence(path: str, reading: Reading) -> Record:

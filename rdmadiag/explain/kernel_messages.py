@@ -71,7 +71,9 @@ MESSAGES: Final = (
         "firmware-failed",
     ),
     Message(r"severity=Uncorrect\w+ \((?:Non-)?Fatal\)", Kind.UNHEALTHY),
-    Message(r"\bAER\b|PCIe Bus Error|pci_err|Slot has been reset", None, "pcie-error"),
+    # What the link corrected by itself stands in logs of healthy hosts too.
+    Message(r"^(?!.*\bcorrect(?:ed|able)\b).*(?:\bAER\b|PCIe Bus Error)", None, "pcie-error"),
+    Message(r"pci_err|Slot has been reset", None, "pcie-error"),
     Message(r"high temperature", Kind.HOT),
     Message(r"\blink (?:is )?down\b|cable unplugged", Kind.LINK_DOWN, "link-down"),
     Message(

@@ -39,3 +39,5 @@ class HostLimits:
     open_files: Limit | Missing  # "Max open files" of /proc/PID/limits
     # Its cgroup and those above, where one limits a device; () where none does.
     rdma_cgroups: tuple[CgroupRdma, ...] | Missing
+    address_space: Limit | Missing = NOT_IN_RECORD  # "Max address space": bytes
+    cpu_time: Limit | Missing = NOT_IN_RECORD  # "Max cpu time": seconds

@@ -60,6 +60,10 @@ class NeighbourState(Numbered):
         return bool(self.number & 0xDE)
 
 
+UNANSWERED = (NeighbourState.FAILED, NeighbourState.INCOMPLETE)
+"""The neighbour was looked for, and has not answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """One way of a route."""
@@ -115,6 +119,7 @@ class Neighbour(WithNumbers):
     netdev: str
     state: NeighbourState | Missing  # ndm_state
     mac: str | None  # NDA_LLADDR
+    updated_s: float | None = None  # ndm_updated of NDA_CACHEINFO: seconds since it was changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,11 @@ class Link:
     vrf: bool  # IFLA_INFO_KIND
     type: int  # ifi_type: 1 Ethernet, 32 InfiniBand, 772 loopback
     master: str | None = None  # IFLA_MASTER: a bond, a bridge, a VRF
+    up: bool | None = None  # IFF_UP; None: a report that did not say
+    carrier: bool | None = None  # IFF_LOWER_UP
+    kind: str | None = None  # IFLA_INFO_KIND: "bridge", "vlan"; None: hardware
+    lower: str | None = None  # IFLA_LINK in this namespace
+    vlan_id: int | None = None  # IFLA_VLAN_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,14 @@ class Netem:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenBucket:
+    """struct tc_tbf_qopt: a rate, and what may leave at once."""
+
+    bytes_per_second: int
+    burst_bytes: int  # a packet that is larger is dropped
+
+
+@dataclass(frozen=True, slots=True)
 class Qdisc:
     """RTM_GETQDISC."""
 
@@ -31,6 +39,7 @@ class Qdisc:
     kind: str  # TCA_KIND: "netem", "clsact", "mq"
     is_root: bool  # of all that leaves; else of a class, or of what enters
     netem: Netem | None = None
+    bucket: TokenBucket | None = None  # of tbf
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,15 @@ class Which(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A key of an object, or an item of a list, that one value has and the other has not."""
+
+    name: str  # "max_qp", "ipv4.most"; of an item of a list, what the list is called: "", "paths"
+    before: str | None  # None: it is new
+    after: str | None  # None: it is gone
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A finding or a fact that one record has and the other has not, or has otherwise."""
 
@@ -35,6 +44,7 @@ class Change:
     severity_before: Severity | None = None  # of a finding
     severity_after: Severity | None = None
     remedy: tuple[str, ...] = ()  # of what is newly wrong: shell lines to paste
+    parts: tuple[Part, ...] = ()  # in which an object or a list differs
 
 
 @dataclass(frozen=True, slots=True)

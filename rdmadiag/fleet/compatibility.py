@@ -18,7 +18,7 @@ from rdmadiag.fleet.merged import Compatibility
 from rdmadiag.fleet.nodes import fold
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.registry import Chosen, stacks
-from rdmadiag.view.peer_picks import End, PortPair, Side, Talks, pairs
+from rdmadiag.view.peer_picks import BEST_FIRST, End, PortPair, Side, Talks, pairs
 from rdmadiag.view.reconcile import devices, ports
 from rdmadiag.view.stack_picks import made_for, picks, variables
 
@@ -159,7 +159,6 @@ def _sides(
     return first, _side(group[-1], evidence_of) if len(group) > 1 else None
 
 
-_RANK: Final = (Talks.YES, Talks.ROUTED, Talks.UNKNOWN, Talks.NO)
 _WORKS: Final = {Talks.YES: True, Talks.ROUTED: True, Talks.UNKNOWN: None, Talks.NO: False}
 
 
@@ -209,11 +208,11 @@ def _by_stack(found: Sequence[PortPair]) -> dict[tuple[str, str], tuple[Talks, s
                 if each.talks is Talks.NO:
                     why = f"{pair.local.device}/{pair.local.port}: {why}"
                 held = best.get(key)
-                if held is None or _RANK.index(each.talks) < _RANK.index(held[0]):
+                if held is None or BEST_FIRST.index(each.talks) < BEST_FIRST.index(held[0]):
                     best[key] = each.talks, why
     worst: dict[tuple[str, str], tuple[Talks, str]] = {}
     for (stack, _, _), said in best.items():
-        if stack not in worst or _RANK.index(said[0]) > _RANK.index(worst[stack][0]):
+        if stack not in worst or BEST_FIRST.index(said[0]) > BEST_FIRST.index(worst[stack][0]):
             worst[stack] = said
     return worst
 

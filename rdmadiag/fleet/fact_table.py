@@ -90,14 +90,17 @@ def value_of(facts: Mapping[str, Value], name: str) -> Value:
     return unread if isinstance(unread, Missing) else NOT_SET
 
 
-def facts_of(document: Mapping[str, Any]) -> HostFacts:
-    """Every row that has a name, of every adapter, port and GPU; variables by their names."""
+def facts_of(document: Mapping[str, Any], wholes: dict[str, Any] | None = None) -> HostFacts:
+    """Every row that has a name, of every adapter, port and GPU; variables by their names.
+
+    `wholes` gets, by the same names, the objects and lists that a text may be too short for.
+    """
     evidence = document.get("evidence", _GONE)
     found: dict[str, Value] = {}
-    _add(found, _HOST, "", (document,))
+    _add(found, _HOST, "", (document,), wholes=wholes)
     _variables(found, _at(evidence, ("process", "environment")))
-    _gpus(found, _at(evidence, ("topology", "gpus")))
-    _adapters(found, document, evidence)
+    _gpus(found, _at(evidence, ("topology", "gpus")), wholes)
+    _adapters(found, document, evidence, wholes)
     return HostFacts(found)
 
 
@@ -227,7 +230,8 @@ _PORT_ROOTS: Final = (
 )
 _GPU_ROOTS: Final = ("evidence.topology.gpus[]",)
 
-Written = Callable[[Any, str], Value]
+Written = Callable[[Any, str], Any]
+"""A value and its port's netdev → a list of words, or the value where it has another shape."""
 
 
 class _Row(NamedTuple):
@@ -236,6 +240,13 @@ class _Row(NamedTuple):
     name: str
     places: tuple[tuple[int, str, tuple[str, ...]], ...]
     written: Written | None
+
+    def text(self, value: Any, netdev: str, name: str, wholes: dict[str, Any] | None) -> Value:
+        """The value as text; what that is made of is put into `wholes`."""
+        whole = value if self.written is None else self.written(value, netdev)
+        if wholes is not None:
+            wholes[name] = whole
+        return _text(whole)
 
 
 def _rows(of: Of, roots: tuple[str, ...]) -> tuple[_Row, ...]:
@@ -261,6 +272,7 @@ def _add(
     prefix: str,
     roots: tuple[Any, ...],
     netdev: str = "",
+    wholes: dict[str, Any] | None = None,
 ) -> None:
     blank = [_blank(root) for root in roots]
     for row, name in zip(rows, _names(rows, prefix), strict=True):
@@ -284,7 +296,7 @@ def _add(
                 if first is None or first is NONE:
                     first = _text(value)
                 continue
-            first = row.written(value, netdev) if row.written else _text(value)
+            first = row.text(value, netdev, name, wholes)
             break
         found[name] = NONE if first is None else first
 
@@ -324,7 +336,12 @@ def _is_name(value: Any) -> bool:
 # --- adapters, ports, GPUs, variables ---------------------------------------------------
 
 
-def _adapters(found: dict[str, Value], document: Mapping[str, Any], evidence: Any) -> None:
+def _adapters(
+    found: dict[str, Value],
+    document: Mapping[str, Any],
+    evidence: Any,
+    wholes: dict[str, Any] | None,
+) -> None:
     in_sysfs, no_sysfs = _indexed(_at(evidence, ("sysfs", "devices")), "name")
     in_nldev, no_nldev = _indexed(_at(evidence, ("nldev", "devices")), "name")
     in_verbs, no_verbs = _indexed(_at(evidence, ("verbs", "devices")), "name")
@@ -364,8 +381,8 @@ def _adapters(found: dict[str, Value], document: Mapping[str, Any], evidence: An
             paths.get(name, no_paths),
             functions.get(addresses[name], no_functions),
         )
-        _add(found, _ADAPTER, prefix, roots)
-        ports.add(found, prefix, name, (shown, by_netlink, answered))
+        _add(found, _ADAPTER, prefix, roots, wholes=wholes)
+        ports.add(found, prefix, name, (shown, by_netlink, answered), wholes)
 
 
 def _by_address(address: str, name: str) -> tuple[bool, int, str, str]:
@@ -405,7 +422,12 @@ class _Ports:
         }
 
     def add(
-        self, found: dict[str, Value], adapter: str, device: str, witnesses: tuple[Any, ...]
+        self,
+        found: dict[str, Value],
+        adapter: str,
+        device: str,
+        witnesses: tuple[Any, ...],
+        wholes: dict[str, Any] | None,
     ) -> None:
         every = [_indexed(_at(each, ("ports",)), "number") for each in witnesses]
         numbers = {each for table, _ in every for each in table if type(each) is int}
@@ -422,7 +444,7 @@ class _Ports:
             )
             name = netdev if type(netdev) is str else ""
             prefix = f"{adapter}port[{number}]."
-            _add(found, _PORT, prefix, (*shown, judged, *below), name)
+            _add(found, _PORT, prefix, (*shown, judged, *below), name, wholes)
             if found[f"{prefix}gid_index"] is NONE and (unread := _unread_gids(shown)):
                 for fact in ("gid_index", "route_gid"):
                     found[intern(prefix + fact)] = unread
@@ -445,7 +467,7 @@ def _unread_gids(shown: tuple[Any, ...]) -> Missing | None:
     return why if isinstance(why, Missing) else None
 
 
-def _gpus(found: dict[str, Value], items: Any) -> None:
+def _gpus(found: dict[str, Value], items: Any, wholes: dict[str, Any] | None) -> None:
     if type(items) is not list:
         found["gpus"] = _text(items) if type(items) is dict else _missing(_ODD)
         return
@@ -453,7 +475,7 @@ def _gpus(found: dict[str, Value], items: Any) -> None:
     every.sort(key=lambda each: _by_address(str(each.get("address")), ""))
     found["gpus"] = intern(str(len(items)))
     for number, each in enumerate(every[:MOST_GPUS]):
-        _add(found, _GPU, f"gpu[{number}].", (each,))
+        _add(found, _GPU, f"gpu[{number}].", (each,), wholes=wholes)
 
 
 def _variables(found: dict[str, Value], environment: Any) -> None:
@@ -476,25 +498,27 @@ _VALUES: Final = frozenset(REPORTED)
 # --- values that are written in words of their own ---------------------------------------
 
 
-def _sorted(value: Any, _netdev: str) -> Value:
-    return _text(sorted(value, key=str) if type(value) is list else value)
+def _sorted(value: Any, _netdev: str) -> Any:
+    if type(value) is not list:
+        return value
+    return [_joined(each, 0) for each in sorted(value, key=str)]
 
 
-def _pkeys(value: Any, _netdev: str) -> Value:
+def _pkeys(value: Any, _netdev: str) -> Any:
     """ "0: 0xffff, 1: 0x8001"."""
     if type(value) is not dict or any(type(each) is not int for each in value.values()):
-        return _text(value)
-    return _text(", ".join(f"{at}: {key:#06x}" for at, key in value.items()) or NONE)
+        return value
+    return [f"{at}: {key:#06x}" for at, key in value.items()]
 
 
-def _gid_table(value: Any, netdev: str) -> Value:
+def _gid_table(value: Any, netdev: str) -> Any:
     """What decides on a choice in it: each row's type, family and scope, and no address.
 
     A netdev other than the port's own is named. Of InfiniBand the subnet prefix stands there.
     """
     if type(value) is not list:
-        return _text(value)
-    return _text(", ".join([_gid_row(each, netdev) for each in value]) or NONE)
+        return value
+    return [_gid_row(each, netdev) for each in value]
 
 
 def _gid_row(row: Any, netdev: str) -> str:
@@ -522,11 +546,11 @@ def _scope(gid: Any, kind: str) -> str:
     return raw[:8].hex()
 
 
-def _networks(value: Any, _netdev: str) -> Value:
+def _networks(value: Any, _netdev: str) -> Any:
     """Of the addresses of a netdev but link-local ones: "198.18.0.0/24"."""
     if type(value) is not list:
-        return _text(value)
-    return _text(", ".join(sorted(filter(None, map(_network, value)))) or NONE)
+        return value
+    return sorted(filter(None, map(_network, value)))
 
 
 def _network(row: Any) -> str:

@@ -12,6 +12,7 @@ from rdmadiag.fleet.changed import (
     Differences,
     Folded,
     NotCompared,
+    Part,
     Sameness,
     Statuses,
     Which,
@@ -20,6 +21,7 @@ from rdmadiag.fleet.fact_names import kind_of_name
 from rdmadiag.fleet.fact_rows import FACTS, Kind, Of, kind_of, source_of
 from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, plain, value_of
 from rdmadiag.fleet.finding_changes import finding_changes
+from rdmadiag.fleet.parts import parts
 from rdmadiag.fleet.record_sides import (
     Pairing,
     Side,
@@ -76,6 +78,7 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
             each.before,
             each.after,
             None if each.device else _source(each.place),
+            each.parts,
         )
         for each in seen(
             first.document, second.document, names, netdevs(first), functions(first, second)
@@ -137,6 +140,7 @@ class _Fact:
     before: Value
     after: Value
     source: str | None
+    parts: tuple[Part, ...] = ()
 
 
 def _paired(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterator[_Fact]:
@@ -149,7 +153,8 @@ def _paired(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Itera
             continue
         before, after = _of_host(first, name), _of_host(second, name)
         source = "process" if name.startswith(VARIABLE) else source_of(Of.HOST, name)
-        yield _Fact(name, kind_of_name(name), None, None, before, after, source)
+        own = _parts(first, name, second, name) if before != after else ()
+        yield _Fact(name, kind_of_name(name), None, None, before, after, source, own)
     yield from _of_adapters(first, second, pairing)
     every = gpus(first, second, same=same)
     for one, other in every.pairs:
@@ -250,9 +255,15 @@ def _members(
         name = prefix + rest
         before, after = value_of(first.facts, name), value_of(second.facts, other + rest)
         source = source_of(of, rest)
+        own: tuple[Part, ...] = ()
         if before != after:
             before, after = _by_one_witness(first, second, source, before, after)
-        yield _Fact(name, kind_of_name(name), device, port, before, after, source)
+            own = _parts(first, name, second, other + rest)
+        yield _Fact(name, kind_of_name(name), device, port, before, after, source, own)
+
+
+def _parts(first: Side, name: str, second: Side, other: str) -> tuple[Part, ...]:
+    return parts(first.wholes.get(name), second.wholes.get(other))
 
 
 def _by_one_witness(
@@ -357,6 +368,7 @@ def _changed(fact: _Fact) -> Change:
         fact.port,
         str(fact.before),
         str(fact.after),
+        parts=fact.parts,
     )
 
 

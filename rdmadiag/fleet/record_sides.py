@@ -21,17 +21,20 @@ class Side:
     facts: HostFacts
     places: Mapping[int, Mapping[int | None, list[str]]]
     """Adapter → port → what is said of it; None: of the adapter."""
+    wholes: Mapping[str, Any]
+    """Name of a fact → the object or list that it is the text of."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Side":
         """Of a document."""
-        facts = facts_of(document)
+        wholes: dict[str, Any] = {}
+        facts = facts_of(document, wholes)
         places: dict[int, dict[int | None, list[str]]] = {}
         for name in facts:
             adapter, port, rest = place_of(name)
             if adapter is not None:
                 places.setdefault(adapter, {}).setdefault(port, []).append(rest)
-        return cls(document, facts, places)
+        return cls(document, facts, places, wholes)
 
     @property
     def hostname(self) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.fleet.changed import Part
 from rdmadiag.fleet.fact_rows import FACTS, Kind, is_named, kind_of
 from rdmadiag.fleet.fact_table import NONE, Value, plain
+from rdmadiag.fleet.parts import parts
 from rdmadiag.fleet.record_sides import Renamed
 from rdmadiag.frozen import dataclass
 
@@ -102,6 +104,7 @@ class Seen:
     kind: Kind
     before: Value
     after: Value
+    parts: tuple[Part, ...] = ()
 
 
 def seen(
@@ -171,9 +174,16 @@ class _Walk:
         before, after = plain(one), plain(other)
         if type(before) is type(after) and (before == after or isinstance(before, Missing)):
             return
-        yield from self._told(place, kind, before, after)
+        yield from self._told(place, kind, before, after, parts(one, other))
 
-    def _told(self, place: str, kind: Kind, before: Value, after: Value) -> Iterator[Seen]:
+    def _told(
+        self,
+        place: str,
+        kind: Kind,
+        before: Value,
+        after: Value,
+        differs_in: tuple[Part, ...] = (),
+    ) -> Iterator[Seen]:
         self._left -= 1
         if self._port is not None:
             place = place.replace("gids.entries[", "gids[")
@@ -181,7 +191,7 @@ class _Walk:
             if key in self._said:
                 return
             self._said.add(key)
-        yield Seen(place, self._device, self._port, kind, before, after)
+        yield Seen(place, self._device, self._port, kind, before, after, differs_in)
 
     def _lists(
         self, path: str, place: str, one: list[Any], other: list[Any], depth: int

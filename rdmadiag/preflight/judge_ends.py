@@ -4,28 +4,35 @@ Each address of one that may meet one of the other is looked at from both ends: 
 `route`, which judge one end's way, and by those that need both.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from rdmadiag.facts import known
+from rdmadiag.facts.routing import UNANSWERED, NeighbourState
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
 from rdmadiag.preflight.rules.peer_route import PeerCase
 from rdmadiag.preflight.verdict import Finding, Severity, Status, status_of, worse
-from rdmadiag.view.compat import Compat, compat
+from rdmadiag.view.compat import Compat, PortsBeside, compat, limited, limited_stack, with_ports
 from rdmadiag.view.ends import (
+    BY_ADDRESS,
     HostEnd,
     Meeting,
     Towards,
+    all_addresses,
     at_home,
     goes_by_address,
     is_one_host,
     meetings,
+    named,
     not_seen,
+    own_addresses,
+    ports_on,
 )
-from rdmadiag.view.peer_picks import Side, Talks
+from rdmadiag.view.peer_picks import BEST_FIRST, End, Side, StackPair, Talks
 from rdmadiag.view.peer_route import Obstacle
-from rdmadiag.view.reconcile import ports
+from rdmadiag.view.reconcile import Protocol, ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,18 @@ class EndFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Ways:
+    """Between two addresses: what the reports of both hosts leave of it."""
+
+    here: frozenset[End]  # the ports that send from the address
+    there: frozenset[End]
+    protocol: Protocol
+    addresses: tuple[str, str]
+    talks: Talks  # no better than this
+    finding: EndFinding | None  # for this; None where nothing is against it
+
+
+@dataclass(frozen=True, slots=True)
 class EndsVerdict:
     """All of it."""
 
@@ -48,11 +67,16 @@ class EndsVerdict:
     stops: EndFinding | None  # one that stops each pair of addresses, where each is stopped
     pairs: int  # of addresses that were held against each other
     unknown: tuple[str, ...]  # what of which host was not read, one line each
+    ways: tuple[Ways, ...] = ()  # of each such pair
+    heard: tuple[str, ...] = ()  # hosts to which the other answers, by their neighbour tables
+    # What a host looked for lately, and nobody answered: (host, address) of neither's addresses.
+    unanswered: tuple[tuple[str, str], ...] = ()
+    without_rdma_cm: tuple[str, ...] = ()  # hosts whose programs cannot open the node of rdma_cm
 
 
-_OF_BOTH: Final = frozenset(
-    {"ends-mtu-differs", "ends-mac-twice", "ends-subnets-differ"},
-)
+LATELY: Final = 120.0
+"""Seconds in which a look for a neighbour may be that of what failed."""
+_OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-subnets-differ"})
 _OF_ROUTE: Final = tuple(
     each
     for each in peer_route.RULES
@@ -62,10 +86,13 @@ NOTHING_PASSES: Final = frozenset(
     {
         *("cm-no-way", "ends-peer-address-here", "ends-answers-no-arp", "ends-neighbour-wrong"),
         *("ends-reverse-path", "ends-subnets-differ", "ends-traffic-dropped"),
+        "cm-leaves-by-other-netdev",
     }
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm
 alone."""
+_NOTHING_ON_ONE_SUBNET: Final = frozenset({"ends-mac-twice"})
+"""The same where no router is between the two."""
 _ORDER: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.INFO)
 
 
@@ -75,33 +102,92 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         one = f"{here.name} and {there.name} have the same addresses: one host, by two reports"
         return EndsVerdict(Status.UNKNOWN, (), None, 0, (one,))
     met = meetings(here, there, among)
-    judged = [(each, tuple(_of(each))) for each in met]
-    beside = _beside(here, there)
+    own = all_addresses(here.evidence) | all_addresses(there.evidence)
+    strangers = tuple(sorted(among - own))
+    judged = [(each, tuple(_of(each, strangers))) for each in met]
+    beside = [*_beside(here, there), *_of_named(here, there, among)]
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
     seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
     unknown = tuple(f"{end.name}: {why}" for end in seen if (why := not_seen(end)) is not None)
     status = Status.UNKNOWN if unknown or not met else Status.OK
     for each in findings:
         status = worse(status, status_of(each.finding.severity))
-    return EndsVerdict(status, findings, _stops(judged), len(met), unknown)
+    ways = tuple(_ways(here, there, *each) for each in judged)
+    stopped = bool(ways) and all(each.talks is Talks.NO for each in ways)
+    heard = tuple(dict.fromkeys(name for each in met for name in _answered(each)))
+    return EndsVerdict(
+        status,
+        findings,
+        ways[0].finding if stopped else None,
+        len(met),
+        unknown,
+        ways,
+        heard,
+        tuple(_unanswered(here, own)) + tuple(_unanswered(there, own)),
+        tuple(each.name for each in (here, there) if _has_no_rdma_cm(each)),
+    )
 
 
 def with_ways(found: Compat, judged: EndsVerdict) -> Compat:
     """The answer of `compat`, where ports would do and ways between them are stopped."""
-    if found.talks is Talks.NO:
-        return found
-    stop = judged.stops
-    if stop is not None:
-        return replace(found, talks=Talks.NO, why=f"{stop.finding.summary}  [{stop.finding.rule}]")
-    some = next((each for each in judged.findings if _is_stop(each)), None)
-    if some is None or some.addresses is None:
-        return found
-    between = " and ".join(some.addresses)
-    return replace(found, why=f"{found.why}; but not between {between}  [{some.finding.rule}]")
+    return with_ports(found, (_on_its_ways(each, judged) for each in found.ports))
 
 
-def _is_stop(each: EndFinding) -> bool:
-    return each.finding.severity is Severity.CRITICAL and each.finding.rule in NOTHING_PASSES
+def _on_its_ways(pair: PortsBeside, judged: EndsVerdict) -> PortsBeside:
+    ways = [
+        each
+        for each in judged.ways
+        if pair.here in each.here and pair.there in each.there and pair.protocol is each.protocol
+    ]
+    if not ways:
+        if judged.stops is None or pair.protocol not in BY_ADDRESS:
+            return pair
+        return limited(pair, Talks.UNKNOWN, f"{pair.why}; that way was not looked at")
+    stacks = tuple(_on_its_way(each, ways) for each in pair.stacks)
+    best = min(ways, key=lambda each: BEST_FIRST.index(each.talks))
+    less = next((each for each in ways if each.finding is not None), None)
+    pair = replace(pair, stacks=stacks)
+    if best.finding is not None:
+        return limited(pair, best.talks, _said(best.finding))
+    if less is None or less.finding is None or pair.talks is Talks.NO:
+        return pair
+    # Which of its addresses a program takes is its own choice.
+    stopped = f"{'not' if less.talks is Talks.NO else 'not known'} between"
+    why = f"{stopped} {' and '.join(less.addresses)}  [{less.finding.finding.rule}]"
+    if pair.talks is Talks.UNKNOWN:
+        return replace(pair, why=f"{pair.why}; {why}")
+    free = " and ".join(best.addresses)
+    return limited(pair, Talks.UNKNOWN, f"{why}; nothing is known against {free}")
+
+
+def _on_its_way(stack: StackPair, ways: Iterable[Ways]) -> StackPair:
+    """No better than the way between the addresses that it would take."""
+    entries = stack.local.entry, stack.remote.entry
+    taken = tuple(each.gid.ipv4 or str(each.gid) for each in entries if each is not None)
+    way = next((each for each in ways if each.addresses == taken), None)
+    if way is None or way.finding is None:
+        return stack
+    return limited_stack(stack, way.talks, _said(way.finding))
+
+
+def _said(found: EndFinding) -> str:
+    return f"{found.finding.summary}  [{found.finding.rule}]"
+
+
+def _ways(here: HostEnd, there: HostEnd, meeting: Meeting, found: tuple[EndFinding, ...]) -> Ways:
+    mine, theirs = meeting.here.mine, meeting.there.mine
+    critical = [each for each in found if each.finding.severity is Severity.CRITICAL]
+    stops = NOTHING_PASSES | (_NOTHING_ON_ONE_SUBNET if meeting.is_on_one_subnet else frozenset())
+    stop = next((each for each in critical if each.finding.rule in stops), None)
+    talks = Talks.NO if stop else Talks.UNKNOWN if critical else Talks.YES
+    return Ways(
+        ports_on(here, mine.netdev.name),
+        ports_on(there, theirs.netdev.name),
+        mine.protocol,
+        (mine.address, theirs.address),
+        talks,
+        stop or next(iter(critical), None),
+    )
 
 
 def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
@@ -114,10 +200,21 @@ def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
             yield EndFinding(hosts, each.evidence[0].subject, there.name, None, each)
 
 
-def _of(meeting: Meeting) -> Iterator[EndFinding]:
+def _of_named(here: HostEnd, there: HostEnd, among: frozenset[str]) -> Iterator[EndFinding]:
+    """Of the addresses that a program was given: whether they work at the host that has them."""
+    for near, far in ((here, there), (there, here)):
+        for address in sorted(among):
+            case = named(near, far, address)
+            for each in ends.named_address_unusable.check(case) if case else ():
+                where = f"{address} on {case.netdev}" if case else address
+                yield EndFinding((near.name,), where, far.name, None, each)
+
+
+def _of(meeting: Meeting, strangers: Sequence[str]) -> Iterator[EndFinding]:
     if _are_apart(meeting):
         for each in ends.subnets_differ.check(meeting.here):
-            yield _found(each, meeting.here)
+            found = _found(each, meeting.here)
+            yield replace(found, hosts=_off(meeting, strangers) or found.hosts)
         return
     for case in (meeting.here, meeting.there):
         for rule in ends.OF_EACH_WAY:
@@ -133,16 +230,63 @@ def _of(meeting: Meeting) -> Iterator[EndFinding]:
 def _are_apart(meeting: Meeting) -> bool:
     here, there = meeting.here, meeting.there
     stops = [each.route.stop for each in (here, there)]
-    return all(each and each.obstacle is Obstacle.NO_ROUTE for each in stops) and not (
-        here.mine.holds(here.theirs.address) or there.mine.holds(there.theirs.address)
-    )
+    no_route = all(each and each.obstacle is Obstacle.NO_ROUTE for each in stops)
+    return no_route and not meeting.is_on_one_subnet
+
+
+def _answered(meeting: Meeting) -> Iterator[str]:
+    for case in (meeting.here, meeting.there):
+        entry, mac = case.neighbour, case.theirs.netdev.mac
+        if not case.is_direct or entry is None or entry.mac != mac:
+            continue
+        if entry.state is NeighbourState.REACHABLE:
+            yield case.near.name
+
+
+def _unanswered(end: HostEnd, own: frozenset[str]) -> Iterator[tuple[str, str]]:
+    routing = known(end.evidence.routing)
+    netdevs = {each.netdev.name for each in own_addresses(end.evidence, end.devices)}
+    for each in (known(routing.neighbours) if routing else None) or ():
+        lately = each.updated_s is not None and each.updated_s <= LATELY
+        is_other = each.netdev in netdevs and each.address not in own
+        if lately and is_other and each.state in UNANSWERED:
+            yield end.name, each.address
+
+
+def _has_no_rdma_cm(end: HostEnd) -> bool:
+    process = known(end.evidence.process)
+    nodes = known(process.nodes) if process else None
+    if nodes is None:
+        return False
+    node = next((each for each in nodes if each.name == "rdma_cm"), None)
+    return node is None or node.openable is False
+
+
+def _off(meeting: Meeting, strangers: Sequence[str]) -> tuple[str, ...]:
+    """The host whose address is of another subnet than the one at which it was looked for."""
+    here, there = meeting.here, meeting.there
+    for each in strangers:
+        held = [case.mine.holds(each) for case in (here, there)]
+        if held[0] is not held[1]:
+            return (there.near.name if held[0] else here.near.name,)
+    return ()
+
+
+def _hosts(finding: Finding, case: Towards) -> tuple[str, ...]:
+    hosts = (case.near.name, case.far.name)
+    if finding.rule in _OF_BOTH:
+        return hosts
+    if finding.rule == ends.layers_differ.code and ends.stands_on_others(case.theirs.netdev):
+        return hosts
+    if finding.rule == ends.mtu_differs.code and ends.is_below_ethernets(case.theirs.netdev):
+        return hosts[1:]
+    return hosts[:1]
 
 
 def _found(finding: Finding, case: Towards) -> EndFinding:
-    hosts = (case.near.name, case.far.name)
     proof = next(iter(finding.evidence), None)
     return EndFinding(
-        hosts if finding.rule in _OF_BOTH else hosts[:1],
+        _hosts(finding, case),
         proof.subject if proof else finding.rule,
         case.far.name,
         (case.mine.address, case.theirs.address),
@@ -159,9 +303,3 @@ def _once(found: Iterable[EndFinding]) -> list[EndFinding]:
         where = each.finding.device if each.addresses is None else None
         kept.setdefault((each.finding.rule, frozenset(each.hosts), what, where), each)
     return sorted(kept.values(), key=lambda each: _ORDER.index(each.finding.severity))
-
-
-def _stops(judged: Iterable[tuple[Meeting, tuple[EndFinding, ...]]]) -> EndFinding | None:
-    """The first of what stops them, where no pair of addresses is left."""
-    found = [next(filter(_is_stop, several), None) for _, several in judged]
-    return found[0] if found and all(each is not None for each in found) else None

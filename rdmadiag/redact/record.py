@@ -7,8 +7,8 @@ are: what no source knows is not in the result. What cannot be understood is lef
 import json
 import plistlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
 from posixpath import normpath
 from typing import Any, Final
 
@@ -18,14 +18,15 @@ from rdmadiag.host import pci_config
 from rdmadiag.host.answers import Ran
 from rdmadiag.host.recording import Recording
 from rdmadiag.redact.addresses import Addresses, Seen
+from rdmadiag.redact.devices import devices_in, devices_of, listed, nodes_of
+from rdmadiag.redact.names import STANDARD_FOLDERS, Names
 from rdmadiag.redact.netlink import Messages
 from rdmadiag.redact.pseudonyms import Pseudonyms, new_key
-from rdmadiag.redact.text import REMOVED, STANDARD_FOLDERS, Names, Numbers, Text
+from rdmadiag.redact.secrets import REMOVED
+from rdmadiag.redact.text import Numbers, Text
 from rdmadiag.redact.values import Spread, Values
-from rdmadiag.watch.event import Kind
 
 LEFT_IN: Final = (
-    "names that kernels and drivers give to devices, ports and netdevs: mlx5_0, eth0, br-lan",
     "PCI addresses, vendor and device numbers, models, board ids and part numbers",
     "versions of kernels, firmware, drivers and libraries; names of kernel modules and libraries",
     "LIDs, P_Keys, Q_Keys, queue pair numbers, VLANs, ports of protocols, interface indexes",
@@ -34,7 +35,7 @@ LEFT_IN: Final = (
     "the last hexadecimal digit of MACs and GUIDs, and whether they are universal; not the vendor",
     "link-local addresses' prefix, which is InfiniBand's default subnet prefix; multicast groups",
     "numbers of processes, users and groups; times; counters; sizes",
-    "common names: root, localhost, python3, mpirun, slurmstepd (rdmadiag.redact.text.ORDINARY)",
+    "common names: root, localhost, python3, mpirun, slurmstepd (rdmadiag.redact.names.ORDINARY)",
     "words of kernel logs, panic reports and settings that have no form of a name",
 )
 """What a redacted record still says, one line each."""
@@ -66,13 +67,15 @@ _IF_INET6: Final = re.compile(r"/proc/[^/]+/net/if_inet6$")
 _PANICS: Final = re.compile(r"/Library/Logs/DiagnosticReports/")
 _UEVENT: Final = re.compile(r"MODALIAS=[a-z]{1,12}:[\w:,*.-]{0,4000}\n?|PCI_\w+=[\w:.]+\n?")
 _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
-_DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
 _DRAWS: Final = 30
-_OF_DEVICES: Final = (Kind.DEVICE, Kind.NETDEV, Kind.LINK, Kind.TRAFFIC)
-"""Events of `watch` whose subject is a device's or a netdev's name, or a port's."""
-
-_ANYWHERE: Final = ("host", "user", "prog")  # words of a setting, and folders, may be any word
+_ANYWHERE: Final = (
+    "host",
+    "user",
+    "prog",
+    "fs",
+    "serial",
+)  # words of a setting, and folders, may be any word
 _LEAST: Final = 4  # characters of a name that is looked for at the end
 
 
@@ -86,11 +89,12 @@ class Redacted:
     left_out: tuple[str, ...]  # one line each: which part, and why
     by_chance: int  # pseudonyms that are addresses of the same record
     has_common_names: bool  # see COMMON_NAMES
+    devices: tuple[str, ...]  # names of devices and netdevs, as they stand in the result
 
     def manifest(self) -> dict[str, Any]:
         """What the record itself says of it."""
         return {
-            "left_in": [*LEFT_IN, *([COMMON_NAMES] if self.has_common_names else [])],
+            "left_in": _left_in(self.devices, self.has_common_names),
             "left_out": list(self.left_out),
             "by_chance": self.by_chance,
         }
@@ -103,25 +107,32 @@ class RedactedDocument:
     document: Any
     by_chance: int  # pseudonyms that are addresses of the same document
     has_common_names: bool  # see COMMON_NAMES
+    devices: tuple[str, ...]  # as in Redacted
 
     def manifest(self) -> dict[str, Any]:
         """What the document itself says of it."""
         return {
-            "left_in": [*LEFT_IN, *([COMMON_NAMES] if self.has_common_names else [])],
+            "left_in": _left_in(self.devices, self.has_common_names),
             "left_out": [],
             "by_chance": self.by_chance,
         }
+
+
+def _left_in(devices: Iterable[str], has_common_names: bool) -> list[str]:
+    """One line each, those first that are of this record."""
+    return [*listed(devices), *LEFT_IN, *([COMMON_NAMES] if has_common_names else [])]
 
 
 def redact_record(
     recording: Recording, identity: Identity, late: Mapping[str, Missing], key: bytes | None
 ) -> Redacted:
     """The same record with pseudonyms; without a key, by one that is drawn and dropped."""
-    kept = _devices(recording)
+    left = _Left(devices_of(recording), nodes_of(recording), _modules(recording))
     # The first round finds what there is; networks and bare digits are known in the second.
-    first = _Run(key or new_key(), kept, Seen(), _names_in(recording, identity), identity)
+    known = _Known(_names_in(recording, identity))
+    first = _Run(key or new_key(), left, known, identity)
     first.record(recording, late)
-    run = _Run(_drawn(key, first.addresses.seen), kept, first.addresses.seen, first.found, identity)
+    run = _Run(_drawn(key, first.addresses.seen), left, first.found, identity)
     return _checked(run.record(recording, late), run)
 
 
@@ -142,16 +153,18 @@ def redact_document(
         if isinstance(name, str):
             _note_host(known, name)
     _note_users(known, json.dumps(document, ensure_ascii=False))
-    kept = _names_of_devices(document)
-    first = _Run(key or new_key(), kept, Seen(), known, None, spread)
+    left = _Left(devices_in(document))
+    first = _Run(key or new_key(), left, _Known(known), None, spread)
     first.values.json(document)
-    seen = first.addresses.seen
-    run = _Run(_drawn(key, seen), kept, seen, first.found, None, spread)
+    run = _Run(_drawn(key, first.addresses.seen), left, first.found, None, spread)
     made = run.values.json(document)
     if run.text.still_names(json.dumps(made, ensure_ascii=False)):
         raise ValueError("a name could not be replaced in it")
     return RedactedDocument(
-        made, sum(1 for _ in run.addresses.by_chance()), run.text.has_common_names
+        made,
+        sum(1 for _ in run.addresses.by_chance()),
+        run.text.has_common_names,
+        run.devices(),
     )
 
 
@@ -166,28 +179,6 @@ def _drawn(key: bytes | None, seen: Seen) -> bytes:
             break
     assert key is not None
     return key
-
-
-def _devices(recording: Recording) -> set[str]:
-    return {name for folder in _DEVICES for name in recording.listings.get(folder, ())}
-
-
-def _names_of_devices(document: Any) -> set[str]:
-    """Of devices and netdevs, by the keys of all documents."""
-    found: set[str] = set()
-    left = [document]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            for key, each in value.items():
-                if key in ("device", "netdev", "parent", "ndev") and isinstance(each, str):
-                    found.add(each)
-                if key == "subject" and value.get("kind") in _OF_DEVICES and isinstance(each, str):
-                    found.add(each.partition("/")[0])
-                left.append(each)
-        elif isinstance(value, list):
-            left += value
-    return {each for each in found if re.fullmatch(r"[\w.:-]{1,63}", each)}
 
 
 def _note_host(known: dict[str, str], name: str) -> None:
@@ -226,25 +217,50 @@ def _names_in(recording: Recording, identity: Identity) -> dict[str, str]:
     return known
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Words that are nobody's name in this record."""
+
+    devices: frozenset[str]
+    nodes: frozenset[str] = frozenset()  # uverbs0
+    modules: frozenset[str] = frozenset()  # of the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a round begins with, from the one before it."""
+
+    names: Mapping[str, str]  # in small letters → kind
+    domains: frozenset[str] = frozenset()
+    seen: Seen = field(default_factory=Seen)
+
+
+def _modules(recording: Recording) -> frozenset[str]:
+    """Of the kernel: a verdict may rest on their names."""
+    table = recording.files.get("/proc/modules", b"").decode("latin-1")
+    return frozenset(line.split()[0] for line in table.splitlines() if line.strip())
+
+
 class _Run:
     """One round over a record."""
 
     def __init__(
         self,
         key: bytes,
-        kept: set[str],
-        seen: Seen,
-        known: Mapping[str, str],
+        left: _Left,
+        known: _Known,
         identity: Identity | None,
         spread: Spread | None = None,
     ) -> None:
         pseudonyms = Pseudonyms(key)
+        seen = known.seen
         self.addresses = Addresses(pseudonyms, seen)
         self.addresses.seen.networks |= seen.networks
-        self.names = Names(pseudonyms, kept)
-        self.names.seen.update(known)
+        self.names = Names(pseudonyms, left.devices | left.nodes, left.modules)
+        self.names.seen.update(known.names)
+        self.names.domains |= known.domains
         self.text = Text(
-            pseudonyms, self.addresses, self.names, known, Numbers(seen.ipv4, _all(seen))
+            pseudonyms, self.addresses, self.names, known.names, Numbers(seen.ipv4, _all(seen))
         )
         self.values = Values(self.text, spread)
         self.messages = Messages(
@@ -253,15 +269,17 @@ class _Run:
             lambda name: pseudonyms.word("chain", name.encode().hex()),  # capitals differ
         )
         self._identity = identity
+        self._left = left
         self._known = known
         self._seen = seen
         self.left_out: list[str] = []
 
     @property
-    def found(self) -> dict[str, str]:
-        """Names of this round and of those before it, with their kinds: to find anywhere."""
+    def found(self) -> _Known:
+        """What this round and those before it know: to find anywhere."""
         found = {word: kind for word, kind in self.names.seen.items() if kind in _ANYWHERE}
-        return {**found, **self._known}
+        domains = frozenset(self.names.domains)
+        return _Known({**found, **self._known.names}, domains, self.addresses.seen)
 
     # --- parts ---------------------------------------------------------------------------
 
@@ -290,7 +308,12 @@ class _Run:
             tuple(self.left_out),
             sum(1 for _ in self.addresses.by_chance()),
             self.text.has_common_names,
+            self.devices(),
         )
+
+    def devices(self) -> tuple[str, ...]:
+        """Their names as the result has them: one may be made of a MAC."""
+        return tuple(sorted({self.text(name) for name in self._left.devices}))
 
     def _each(
         self,

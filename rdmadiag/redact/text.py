@@ -10,77 +10,36 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rdmadiag.redact.addresses import Addresses
+from rdmadiag.redact.mentions import Mentions, is_ipv4
+from rdmadiag.redact.names import NETWORK_OF_LUSTRE, Names, apart
 from rdmadiag.redact.pseudonyms import Pseudonyms
-
-REMOVED: Final = "(removed)"
-"""What stands for a secret."""
-
-_ORDINARY: Final = """
-    (none) localhost localdomain local lan home internal linux darwin mac host user root nobody
-    daemon admin operator node none unknown
-    init systemd bash sh dash zsh ksh tcsh sshd ssh srun slurmd slurmstepd slurmctld sbatch salloc
-    pbs_mom pbsdsh sge_execd sge_shepherd lsf res lim mpirun mpiexec mpiexec.hydra orterun orted
-    prte prted prun hydra_pmi_proxy hydra_bstrap_pr torchrun python python3 perl java env sudo su
-    kubelet containerd containerd-shim dockerd docker podman runc crun crio conmon tini pause
-    cron crond atd login getty agetty tmux screen kthreadd swapper opensm ibacm iwpmd srp_daemon
-    nvidia-persistenced nvidia-smi nv-fabricmanager rdmadiag pytest sleep cat make gdb strace
-    kernel launchd kernel_task prog domain folder word
-"""
-ORDINARY: Final = frozenset(_ORDINARY.split())
-"""Names of hosts, users and commands that are everybody's and identify nobody: left in."""
-
-_SYSTEM_WORDS: Final = """
-    rdma rdma_cm infiniband roce iwarp opa omni path ib ipoib eth ethernet net netdev link mlx4 mlx5
-    mlx4_core mlx5_core mlx5_ib bnxt irdma efa hfi1 rxe siw class device devices port ports gid gids
-    guid state address addresses name names type kind index table rate speed width mtu counter
-    counters error errors failed failure fatal warning warn info debug ok up down active init armed
-    polling disabled enabled unknown linux darwin kernel module modules driver firmware version
-    system process processes status limits memory cpu gpu numa pci pcie bus slot node fabric subnet
-    manager switch router cable transceiver thunderbolt apple mac macos verbs uverbs umad libibverbs
-    librdmacm nccl ucx openmpi mpi cuda nvidia amd intel mellanox broadcom server client peer local
-    remote source destination route routes rule rules user users group groups host hosts root home
-    work test tests main data file files folder log logs queue pair pairs send recv read write
-    timeout retry reset event events async completion context domain region shared bridge bond vlan
-    loopback global private scope ipv4 ipv6 true false none null missing absent denied malformed
-    unsupported evidence verdict finding findings severity critical summary remedy references
-    schema_version tool generated_at platform machine hostname environment command commands config
-"""
-SYSTEM_WORDS: Final = frozenset(_SYSTEM_WORDS.split())
-"""A name that is one of these is replaced where names alone stand, and not in other text."""
-
-_STANDARD_FOLDERS: Final = """
-    .local .config .cache state share rdmadiag failed_rtr.json lib lib64 lib32 bin sbin etc opt usr
-    local var run tmp dev proc sys root Library Logs DiagnosticReports home Users Volumes
-    x86_64-linux-gnu aarch64-linux-gnu cuda nccl ucx openmpi libfabric targets
-"""
-STANDARD_FOLDERS: Final = frozenset(_STANDARD_FOLDERS.split())
+from rdmadiag.redact.secrets import without_random, without_secrets
 
 _HEX: Final = r"[0-9A-Fa-f]"
-_SECRET: Final = re.compile(
-    r"(?i)((?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
-    r"|credentials?|authorization|bearer)[\w-]{0,40}[\"']?\s{0,8}(?:[=:]\s{0,8}|\s)(?:(?:bearer|basic)\s)?)"
-    r"(\"[^\"]*\"|'[^']*'|[^\s,;\"'&]+)"
-)
 _ADDRESS: Final = re.compile(
     # The first that fits is taken: the longest forms first.
-    rf"(?P<uuid>(?<![0-9A-Za-z]){_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?![0-9A-Za-z]))"
+    rf"(?P<uuid>(?:(?<![0-9A-Za-z])|(?<=\bpod)|(?<=[-_]pod)){_HEX}{{8}}(?:[-_]{_HEX}{{4}}){{3}}"
+    rf"[-_]{_HEX}{{12}}(?![0-9A-Za-z]))"
     rf"|(?P<octets>(?<![0-9A-Za-z:.-]){_HEX}{{2}}(?:(?::{_HEX}{{2}}){{19}}|(?::{_HEX}{{2}}){{7}}"
     rf"|(?::{_HEX}{{2}}){{5}}|(?:-{_HEX}{{2}}){{7}}|(?:-{_HEX}{{2}}){{5}})(?![0-9A-Fa-f]|[:-]{_HEX}))"
     rf"|(?P<cisco>(?<![0-9A-Za-z.]){_HEX}{{4}}\.{_HEX}{{4}}\.{_HEX}{{4}}(?![0-9A-Za-z.]))"
     rf"|(?P<colons>(?<![0-9A-Za-z:.])(?:{_HEX}{{1,4}})?:(?:{_HEX}{{0,4}}:)+"
     rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}|{_HEX}{{1,4}})?(?P<length6>/\d{{1,3}}(?!\d))?(?![0-9A-Za-z:]))"
-    r"|(?P<dotted>(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
-    rf"|(?P<hex>(?<![0-9A-Fa-f])(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
+    r"|(?P<dotted>(?:(?<![0-9A-Za-z.])|(?<=\bMGC))\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
+    rf"|(?P<cloud>(?<=[a-z]-){_HEX}{{17}}(?![0-9A-Za-z]))"  # i-0a1b2c3d4e5f67890
+    rf"|(?P<hex>(?<![0-9A-Fa-f])(?<!/commit/)(?!(?<=po)d)(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
 )
 _NETMASK: Final = re.compile(r"\binet (\d{1,3}(?:\.\d{1,3}){3}) netmask 0x([0-9a-f]{8})\b")
 _HOME: Final = re.compile(
     r"(/(?:home|Users|export/home|u|scratch|work|data|mnt|gpfs|lustre|nfs|projects?|Volumes|srv)/)"
     r"([^\s\"':;,()\[\]<>|]+)"
 )
-_LOGIN: Final = re.compile(r"(?<![\w.@-])([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*\w)")
+_LOGIN: Final = re.compile(r"(?<![\w.+@-])([A-Za-z0-9][\w.+-]*)@([A-Za-z0-9][\w.-]*\w)")
+_NETWORK: Final = re.compile(NETWORK_OF_LUSTRE)
 _REVISION: Final = re.compile(r"v?[0-9][0-9.x]*|(?=[a-f]*[0-9])[0-9a-f]{7,40}")
 _COMMAND: Final = re.compile(
-    r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\bKilled process \d+ \(|\b[Pp]rocess (?=\S+ \(pid))"
+    r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\btask=(?=[^\s,]+,pid=)|\bKilled process \d+ \("
+    r"|\b[Pp]rocess (?=\S+ \(pid))"
     r"([^\s,:)\]\"']+)"
 )
 _CREATOR: Final = re.compile(r"(\bpid \d{1,9}, )([^\"<\n]+)")
@@ -95,46 +54,23 @@ _DOMAIN: Final = re.compile(
     r"|test|invalid|de|fr|uk|ch|at|nl|it|es|eu|jp|cn|kr|in|au|ca|us|se|fi|no|dk|pl|cz|br|za)"
     r"(?![\w-]|\.[a-z0-9])"
 )
+_WORDY: Final = re.compile(r"[G-WYZg-wyz@$]")
+"""Without it there is nothing in a text but digits: a row of a table."""
+
+_OF_KERNEL: Final = ("/sys/", "/proc/")
+"""Paths whose words the kernel chose, but for hosts, users and addresses in them."""
+
 _SHORT: Final = 200  # characters
 _MOST_SHORT: Final = 50_000
 _ADDRESS_BYTES4: Final = 8  # hexadecimal digits
+_MOST_DIGITS4: Final = 10
 _LONG: Final = 20  # digits of what is no number of a kernel: a container's, a commit's
 
 
-class Names:
-    """Names of hosts, users, commands and folders: known ones are found wherever they stand."""
-
-    def __init__(self, pseudonyms: Pseudonyms, kept: Iterable[str] = ()) -> None:
-        """`kept` are those of devices, which are nobody's name."""
-        self._pseudonyms = pseudonyms
-        self._kept = frozenset(each.casefold() for each in kept) | ORDINARY
-        self.seen: dict[str, str] = {}  # in small letters → kind
-
-    def is_kept(self, name: str) -> bool:
-        """Whether it identifies nobody."""
-        return not name.strip() or name.strip().casefold() in self._kept
-
-    def of(self, kind: str, name: str) -> str:
-        """The name of a user, a command or a folder."""
-        name = name.strip()
-        if self.is_kept(name) or name.isdecimal():
-            return name
-        kind = self.seen.setdefault(name.casefold(), kind)
-        return self._pseudonyms.word(kind, name)
-
-    def host(self, name: str) -> str:
-        """Of a host: label by label, so that those of one domain stay together."""
-        labels = name.strip().split(".")
-        kinds = ["host"] + ["domain"] * (len(labels) - 1)
-        return ".".join(map(self.of, kinds, labels))
-
-    def folder(self, path: str) -> str:
-        """A path with none but standard folders in it as they are."""
-        parts = path.split("/")
-        return "/".join(
-            each if not each or each in STANDARD_FOLDERS else self.of("folder", each)
-            for each in parts
-        )
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    """As whole words."""
+    joined = "|".join(patterns)
+    return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{joined})(?![A-Za-z0-9])") if joined else None
 
 
 class Text:
@@ -153,21 +89,24 @@ class Text:
         self._addresses = addresses
         self.names = names
         self._kinds = known
-        words = sorted(
-            (
-                each
-                for each in known
-                if len(each) > 2 and each not in SYSTEM_WORDS and not names.is_kept(each)
-            ),
-            key=len,
-            reverse=True,
-        )
-        self._words = (
-            re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])")
-            if words
-            else None
+        words = [each for each in known if len(each) > 2 and not names.is_common(each)]
+        self._words = _any_of(
+            apart(each, re.escape(each)) for each in sorted(words, key=len, reverse=True)
         )
         self.has_common_names = len(words) < sum(not names.is_kept(each) for each in known)
+        hosts = sorted((each for each, kind in known.items() if kind == "host"), key=len)
+        families = dict.fromkeys(filter(None, map(names.family_of, reversed(hosts))))
+        self._families = _any_of(families)
+        # "login.hpc": of a domain that this record's hosts are in
+        domains = "|".join(map(re.escape, sorted(names.domains, key=len, reverse=True)))
+        self._in_domain = (
+            re.compile(
+                rf"(?i)(?<![\w./@-])[a-z0-9][a-z0-9-]{{0,62}}\.(?:{domains})(?![\w-]|\.[a-z0-9])"
+            )
+            if domains
+            else None
+        )
+        self._mentions = Mentions(names, self.serial, lambda raw: raw in self._numbers.ipv4)
         self._numbers = numbers or Numbers()
         self._short: dict[str, str] = {}  # a table has thousands of rows, most of them alike
 
@@ -183,17 +122,30 @@ class Text:
         return made
 
     def _made(self, text: str) -> str:
+        if not _WORDY.search(text):
+            return self.words(_ADDRESS.sub(self._address, text))
+        if text.startswith(_OF_KERNEL):
+            return self.words(_ADDRESS.sub(self._address, self._paths(text)))
         for found in _NETMASK.finditer(text):
             self._learn(found[1], found[2])
-        text = _SECRET.sub(lambda found: found[1] + REMOVED, text)
-        text = _HOME.sub(lambda found: found[1] + self._below_home(found[1], found[2]), text)
+        text = without_secrets(text)
+        text = self._mentions(text)
+        text = self._paths(text)
         text = _LOGIN.sub(self._login, text)
         text = _REPORT_FILE.sub(self._report_file, text)
         text = _COMMAND.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
         text = _CREATOR.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
         text = _DOMAIN.sub(lambda found: self.names.host(found[0]), text)
+        if self._in_domain is not None:
+            text = self._in_domain.sub(lambda found: self.names.host(found[0]), text)
         text = _ADDRESS.sub(self._address, text)
-        return self.words(text)
+        text = self.words(text)
+        if self._families is not None:
+            text = self._families.sub(lambda found: self.names.of("host", found[0]), text)
+        return without_random(text)
+
+    def _paths(self, text: str) -> str:
+        return _HOME.sub(lambda found: found[1] + self._below_home(found[1], found[2]), text)
 
     def guid(self, digits: str) -> str:
         """A GUID of 16 digits, even where they might be a count."""
@@ -203,7 +155,7 @@ class Text:
 
     def serial(self, text: str) -> str:
         """A serial number: digits for it, as many."""
-        return self._pseudonyms.digits("serial", text)
+        return self.names.number(text)
 
     def still_names(self, text: str) -> bool:
         """Whether a known name stands in it."""
@@ -219,12 +171,13 @@ class Text:
 
     def _login(self, found: re.Match[str]) -> str:
         """user@host; not stack@commit, as the pages of our own have it."""
-        if _REVISION.fullmatch(found[2]):
+        who, where = found.groups()
+        if _NETWORK.fullmatch(where) or (_REVISION.fullmatch(where) and not is_ipv4(where)):
             return found[0]
-        return f"{self.names.of('user', found[1])}@{self._host(found[2])}"
+        return f"{who if is_ipv4(who) else self.names.of('user', who)}@{self._host(where)}"
 
     def _host(self, name: str) -> str:
-        return name if _is_ipv4(name) else self.names.host(name)
+        return name if is_ipv4(name) else self.names.host(name)
 
     def _below_home(self, top: str, path: str) -> str:
         first, slash, rest = path.partition("/")
@@ -240,18 +193,20 @@ class Text:
 
     def _learn(self, address: str, mask: str) -> None:
         length = int(mask, 16).bit_count()
-        if _is_ipv4(address):
+        if is_ipv4(address):
             self._addresses.learn4(ipaddress.IPv4Address(address).packed, length)
 
     def _address(self, found: re.Match[str]) -> str:
         kind = found.lastgroup
         text = found[0]
-        for name in ("uuid", "octets", "cisco", "colons", "dotted", "hex"):
+        for name in ("uuid", "octets", "cisco", "colons", "dotted", "cloud", "hex"):
             if found[name] is not None:
                 kind = name
                 break
         if kind == "uuid":
-            return text if not text.strip("0-") else self._pseudonyms.digits("uuid", text)
+            return text if not text.strip("0-_") else self._pseudonyms.digits("uuid", text)
+        if kind == "cloud":
+            return self._pseudonyms.digits("hex", text)
         if kind == "octets":
             separator = text[2]
             made = self._addresses.hardware(bytes.fromhex(text.replace(separator, "")))
@@ -286,7 +241,9 @@ class Text:
 
     def _dotted(self, text: str) -> str:
         address, slash, length = text.partition("/")
-        if not _is_ipv4(address):
+        if not is_ipv4(address):  # 192.168.001.001
+            address = ".".join(part.lstrip("0") or "0" for part in address.split("."))
+        if not is_ipv4(address):
             return text
         raw = ipaddress.IPv4Address(address).packed
         size = int(length) if slash and int(length) <= 32 else 32
@@ -307,12 +264,19 @@ class Text:
             len(digits)
         )
         if digits.isdecimal() and not start and digits.casefold() not in self._numbers.known:
-            return text  # a count, or a time
+            return self._decimal(text)  # a count, or a time
         if of:
             return start + _as(digits, of(bytes.fromhex(digits)).hex())
         if len(digits) < _LONG or not digits.strip("0"):
             return text
         return start + self._pseudonyms.digits("hex", digits)
+
+    def _decimal(self, text: str) -> str:
+        """An address of this record as one number."""
+        value = int(text) if len(text) <= _MOST_DIGITS4 else 1 << 32
+        if value >> 32 or value.to_bytes(4, "big") not in self._numbers.ipv4:
+            return text
+        return str(int.from_bytes(self._addresses.ipv4(value.to_bytes(4, "big")), "big"))
 
 
 class Numbers:
@@ -321,14 +285,6 @@ class Numbers:
     def __init__(self, ipv4: Iterable[bytes] = (), known: Iterable[bytes] = ()) -> None:
         self.ipv4 = frozenset(ipv4)
         self.known = frozenset(each.hex() for each in known)
-
-
-def _is_ipv4(text: str) -> bool:
-    try:
-        ipaddress.IPv4Address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _printed6(before: str, raw: bytes) -> str:

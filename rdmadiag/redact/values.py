@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from rdmadiag.facts.environment import WITHHELD
 from rdmadiag.gid.variables import BY_NAME, VARIABLES
+from rdmadiag.redact.names import DEVICE
+from rdmadiag.redact.secrets import REMOVED
 from rdmadiag.redact.text import Text
 from rdmadiag.watch.event import Kind
 
@@ -37,6 +39,10 @@ _MODULES: Final = re.compile(
 """Kernel modules that hold RDMA objects of their own."""
 
 _SERIAL: Final = re.compile(r"serial|asset_tag|_uid(?:_|$)|owner_name|user_?name")
+_USER_KEYS: Final = frozenset(("user", "username", "user_name", "login", "logname", "account"))
+_SECRET_KEYS: Final = re.compile(
+    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)token|credential|api_?key"
+)
 _GUID_KEYS: Final = re.compile(r"guid")
 _MOST_DEPTH: Final = 200
 
@@ -60,11 +66,6 @@ _PATHS: Final = ("HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
 _PART: Final = re.compile(r"[^\s,;|=^@()\[\]]+")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _MADE: Final = re.compile(r"(?:host|domain|user|prog|folder|word)-[a-z2-7]{8}")
-_DEVICE: Final = re.compile(
-    r"(?:mlx[45]|bnxt_re|irdma|i40iw|rxe|siw|hfi1|qib|efa|erdma|hns|mana|cxgb4|qedr|ocrdma|ionic"
-    r"|vmw_pvrdma|ibp|rocep|iwp|opap|rdma_en|eth|ib|en|eno|ens|enp|bond|br|bridge|vlan|lo|team|wl)"
-    r"[0-9_a-z]{0,15}"
-)
 
 
 def _vocabulary() -> frozenset[str]:
@@ -131,7 +132,7 @@ class Values:
             lambda word: (
                 word[0]
                 if word[0].casefold() in words
-                or _DEVICE.fullmatch(word[0])
+                or DEVICE.fullmatch(word[0])
                 or self._names.is_kept(word[0])
                 else self._names.of("word", word[0])
             ),
@@ -185,6 +186,10 @@ class Values:
             return ",".join(map(self._host, self._spread(value)))
         if name in _COMMAND_KEYS and " " not in value:
             return value if _MODULES.fullmatch(value) else self._names.of("prog", value)
+        if name in _USER_KEYS and " " not in value:
+            return self._names.of("user", value)
+        if _SECRET_KEYS.search(name) and value != WITHHELD:
+            return REMOVED
         if name == "node_desc":
             return self.node_description(value)
         if _GUID_KEYS.search(name) and _GUID.fullmatch(value):
@@ -210,7 +215,7 @@ class Values:
             lambda word: (
                 word[0]
                 if self._names.is_kept(word[0])
-                or _DEVICE.fullmatch(word[0])
+                or DEVICE.fullmatch(word[0])
                 or re.fullmatch(
                     r"(?i)MT\d+|ConnectX\S*|BlueField\S*|Mellanox|NVIDIA|Technologies|HCA[-\d]*|HFI"
                     r"|Infiniband|Host|Channel|Adapter|Broadcom|NetXtreme-[CE]|Intel|Omni-Path"

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 
 from rdmadiag.facts import Identity
-from rdmadiag.fleet.changed import Change, ChangeKind, Differences, NotCompared, Which
+from rdmadiag.fleet.changed import Change, ChangeKind, Differences, NotCompared, Part, Which
 from rdmadiag.fleet.fact_names import place_of
 from rdmadiag.fleet.fact_table import NONE
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
@@ -16,6 +16,7 @@ from rdmadiag.render.plain import counted, printable
 
 _FEW: Final = 3
 _VALUE: Final = 100  # letters
+_SHORT: Final = 60  # letters, of one part of a value
 _BEFORE: Final = 20  # letters of it before what differs
 _HEAD: Final = {
     ChangeKind.WORSE: "Newly wrong:",
@@ -78,7 +79,7 @@ def answer(found: Differences) -> tuple[str, str]:
         parts = (
             f"{worse} newly wrong",
             f"{better} mended",
-            f"{changed} changed and harmless",
+            f"{changed} changed, and no rule says that it is wrong",
         )
         word = "worse" if worse else "changed"
         return word, f"{', '.join(parts)}{lost}"
@@ -176,7 +177,42 @@ def _facts(facts: Sequence[Change], *, verbose: bool) -> list[str]:
             for device, what in others.items()
         ]
     rest = [each for each in facts if each.device not in others]
-    return [*lines, *_folded(rest), *_listed(rest, verbose=verbose)]
+    if verbose:
+        return [*lines, *_folded(rest, verbose=True), *_listed(rest, verbose=True)]
+    named = [each for each in rest if _came_or_went(each)]
+    rest = [each for each in rest if not _came_or_went(each)]
+    return [
+        *lines,
+        *_folded(rest, verbose=False),
+        *_items(named),
+        *_listed(rest, verbose=False),
+    ]
+
+
+def _came_or_went(change: Change) -> bool:
+    """Whether it is an item of a list, by its name, that one side has not."""
+    fact = str(change.fact)
+    return fact.endswith("]") and not _is_item(change) and NONE in (change.before, change.after)
+
+
+def _items(facts: Iterable[Change]) -> list[str]:
+    """A line for each list: the names of its items that came or went."""
+    by_list: dict[tuple[str, str], list[Change]] = {}
+    for each in facts:
+        name, place = _name(each)
+        by_list.setdefault((name[: name.rindex("[")], place), []).append(each)
+    lines = []
+    for (name, place), held in by_list.items():
+        every = [
+            Part(
+                str(each.fact)[str(each.fact).rindex("[") + 1 : -1],
+                None if each.before == NONE else each.before,
+                None if each.after == NONE else each.after,
+            )
+            for each in held
+        ]
+        lines += _parts(f"{place}  {name}" if place else name, every, verbose=False)
+    return lines
 
 
 _KINDS: Final = ("driver", "hca_type", "device", "vendor")
@@ -195,21 +231,54 @@ def _other_kinds(facts: Sequence[Change]) -> dict[str, str]:
     return found
 
 
-def _folded(facts: Iterable[Change]) -> list[str]:
-    """One line for what changed alike at several places."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+def _folded(facts: Iterable[Change], *, verbose: bool) -> list[str]:
+    """One line for what changed alike at several places; the parts of a list or object below."""
+    alike: dict[tuple[str, str, str], list[tuple[str, Change]]] = {}
     for each in facts:
         if _is_item(each):
             continue
         name, place = _name(each)
-        alike.setdefault((name, each.before or "", each.after or ""), []).append(place)
+        alike.setdefault((name, each.before or "", each.after or ""), []).append((place, each))
     lines = []
-    for (name, before, after), places in alike.items():
+    for (name, before, after), held in alike.items():
+        places = [place for place, _ in held]
         more = f" and {len(places) - _FEW} more" if len(places) > _FEW else ""
         where = ", ".join(places[:_FEW]) + more
         head = f"{where}  {name}" if where else name
-        lines.append(f"{head}: {' → '.join(_where_they_differ(before, after))}")
+        if held[0][1].parts:
+            lines += _parts(head, held[0][1].parts, verbose=verbose)
+        else:
+            lines.append(f"{head}: {' → '.join(_where_they_differ(before, after))}")
     return lines
+
+
+def _parts(head: str, parts: Sequence[Part], *, verbose: bool) -> list[str]:
+    """What changed, went and came, and how many of each; all of it if `verbose`."""
+    words = (
+        ("changed", [each for each in parts if None not in (each.before, each.after)]),
+        ("gone", [each for each in parts if each.after is None]),
+        ("new", [each for each in parts if each.before is None]),
+    )
+    said = [(word, held) for word, held in words if held]
+    if verbose:
+        rows = [f"  {word}: {_part(each, whole=True)}" for word, held in said for each in held]
+        return [f"{head}:", *rows]
+    shown = []
+    for word, held in said:
+        few = ", ".join(_part(each) for each in held[:_FEW])
+        more = f" and {len(held) - _FEW} more" if len(held) > _FEW else ""
+        shown.append(f"{word}: {few}{more}")
+    return [f"{head}: {'; '.join(shown)}"]
+
+
+def _part(part: Part, *, whole: bool = False) -> str:
+    """ "max_qp 11 → 1048576"; what came or went by its name, with its value if `whole`."""
+    if part.before is not None and part.after is not None:
+        return f"{part.name} {' → '.join(_where_they_differ(part.before, part.after, _SHORT))}"
+    value = part.after if part.before is None else part.before
+    if whole or not part.name:
+        return _cut(f"{part.name} {value}".strip())
+    return _cut(part.name)
 
 
 def _listed(facts: Iterable[Change], *, verbose: bool) -> list[str]:
@@ -240,19 +309,19 @@ def _name(change: Change) -> tuple[str, str]:
     return place_of(fact)[2], place
 
 
-def _where_they_differ(before: str, after: str) -> tuple[str, str]:
+def _where_they_differ(before: str, after: str, most: int = _VALUE) -> tuple[str, str]:
     """Of two long values the part around what differs first."""
     start = 0
-    if max(len(before), len(after)) > _VALUE:
+    if max(len(before), len(after)) > most:
         pairs = enumerate(zip(before, after, strict=False))
         first = next((at for at, (one, other) in pairs if one != other), 0)
         start = max(0, first - _BEFORE)
     sign = "…" if start else ""
-    return sign + _cut(before[start:]), sign + _cut(after[start:])
+    return sign + _cut(before[start:], most), sign + _cut(after[start:], most)
 
 
-def _cut(text: str) -> str:
-    return printable(text if len(text) <= _VALUE else f"{text[:_VALUE]}…")
+def _cut(text: str, most: int = _VALUE) -> str:
+    return printable(text if len(text) <= most else f"{text[:most]}…")
 
 
 _WHERE: Final = {Which.BEFORE: "the first record", Which.AFTER: "the second record"}

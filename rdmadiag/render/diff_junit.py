@@ -4,11 +4,12 @@ What one side could not look at is skipped, never passed.
 """
 
 from datetime import datetime
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 from rdmadiag.facts import Identity
 from rdmadiag.fleet.changed import Change, ChangeKind, Differences
 from rdmadiag.render.diff import answer
+from rdmadiag.render.junit import document
 from rdmadiag.render.plain import printable
 
 
@@ -36,8 +37,12 @@ def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool
         text = f"{_shown(change.before)} → {_shown(change.after)}"
         if change in failing:
             attributes = {"message": printable(text), "type": str(change.kind)}
+            parts = (
+                f"{each.name}: {_shown(each.before, 'none')} → {_shown(each.after, 'none')}"
+                for each in change.parts
+            )
             SubElement(case, "failure", attributes).text = "\n".join(
-                map(printable, (text, *change.remedy))
+                map(printable, (text, *parts, *change.remedy))
             )
         else:
             SubElement(case, "system-out").text = printable(text)
@@ -50,9 +55,7 @@ def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool
         _case(suite, "same")
     word, said = answer(found)
     SubElement(suite, "system-out").text = printable(f"{word.upper()}  {said}")
-    indent(root)
-    # In ASCII: the same bytes whatever the locale, and in UTF-8.
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root).decode()}\n'
+    return document(root)
 
 
 def _case(suite: Element, name: str) -> Element:
@@ -71,5 +74,5 @@ def _place(device: str | None, port: int | None) -> str:
     return device if port is None else f"{device}/{port}"
 
 
-def _shown(value: str | None) -> str:
-    return "nothing found" if value is None else value
+def _shown(value: str | None, none: str = "nothing found") -> str:
+    return none if value is None else value

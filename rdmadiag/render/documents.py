@@ -461,11 +461,15 @@ class CompatDocument(Document):
 
     here: RecordOf = Field(description="A.")
     there: RecordOf = Field(description="B.")
-    talks: Talks = Field(description="Of the two ports that do best.")
+    talks: Talks = Field(
+        description="Of the two ports that do best, or of the stacks that were asked for."
+    )
     why: str
     rows: tuple[CompatRow, ...] = Field(description="Of the hosts.")
-    beside: tuple[PortsBeside, ...]
-    findings: tuple[EndFinding, ...] = Field(description="Of the ways between them.")
+    beside: tuple[PortsBeside, ...] = Field(description="Those that do best first.")
+    findings: tuple[EndFinding, ...] = Field(
+        description="What each host has of its own (critical), then of the ways between them."
+    )
     not_looked_at: tuple[str, ...] = Field(description="Of those ways, and why; one line each.")
 
 

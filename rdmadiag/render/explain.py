@@ -16,7 +16,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
-from rdmadiag.explain.log.kind import IN_WORDS, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.kind import IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.plain import counted, printable
@@ -111,7 +111,9 @@ def _what(failure: Failure) -> str:
     call = f"{failure.call} failed" if failure.call else "failed"
     if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"
-    if failure.what not in ("errno", "call", IN_WORDS):
+    if failure.what == MESSAGE and failure.causes:
+        call = failure.causes[0].label.replace("-", " ")
+    elif failure.what not in ("errno", "call", MESSAGE, IN_WORDS):
         call = failure.what.replace("-", " ")
     if failure.errno:
         return f"{call}: {failure.errno.text}"

@@ -15,7 +15,7 @@ from rdmadiag.explain.job.story import (
     Step,
     Story,
 )
-from rdmadiag.explain.log.kind import STOPPED, UNSURE
+from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
@@ -105,7 +105,8 @@ def _named(group: Any) -> str:
         return f"completion {text}" if group.completion.vendor_error else known
     if group.what == STOPPED:
         return "it stopped, with no result and no error"
-    what = group.what.replace("-", " ")
+    named = group.causes[0].label if group.what == MESSAGE and group.causes else group.what
+    what = named.replace("-", " ")
     if what in ("errno", "call"):
         what = getattr(group, "call", None) or "a call"
     return f"{what}: {group.errno.text}" if group.errno else what
@@ -113,8 +114,13 @@ def _named(group: Any) -> str:
 
 def _without_failure(story: Story) -> str:
     if story.is_proven and story.of_reports:
-        worst = story.of_reports.findings[0]
-        return printable(f"no line says what failed; the reports do: {worst.finding.summary}")
+        found = story.of_reports
+        said = found.findings[0].finding.summary if found.findings else ""
+        if found.cause and (
+            not said or (found.cause.evidence and said not in found.cause.evidence[0])
+        ):
+            said = found.cause.evidence[0]
+        return printable(f"no line says what failed; the reports do: {said}")
     if story.behind:
         one = story.behind[0]
         ranks = ", ".join(map(str, one.ranks[:_NAMES])) or ", ".join(one.hosts[:_NAMES]) or "some"
@@ -236,6 +242,11 @@ def _of_reports(out: Console, found: OfReports, *, is_next: bool) -> None:
         hosts = " and ".join(each.hosts)
         text = f"{each.finding.severity}: at {hosts}: {each.finding.summary}"
         say(out, f"  - {printable(text)}  [{each.finding.rule}]")
+    if found.cause is not None and not found.findings:
+        where = f" at {' and '.join(found.hosts)}" if found.hosts else ""
+        say(out, f"  - {printable(f'{found.cause.standing}{where}: {found.cause.text}')}")
+        for line in found.cause.evidence:
+            say(out, f"      {printable(line)}")
     for one in found.unknown[:_MOST]:
         say(out, f"  not looked at: {printable(one)}")
     if is_next and found.next:

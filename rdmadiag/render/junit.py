@@ -38,8 +38,23 @@ def text(verdict: Verdict, host: Identity, counts: Collection[str], when: dateti
         _case(suite, check, counts)
     summary = SubElement(suite, "system-out")
     summary.text = f"{verdict.status.upper()}  {answer(verdict)}"
+    return document(root)
+
+
+def failure(message: str) -> str:
+    """The document of a command line that could not be followed: one suite with one error."""
+    numbers = {"tests": "1", "failures": "0", "errors": "1"}
+    root = Element("testsuites", numbers | {"name": "rdmadiag", "time": "0"})
+    more = {"name": "rdmadiag", "skipped": "0", "time": "0"}
+    suite = SubElement(root, "testsuite", numbers | more)
+    case = SubElement(suite, "testcase", {"classname": "rdmadiag", "name": "run", "time": "0"})
+    SubElement(case, "error", {"message": printable(message)}).text = printable(message)
+    return document(root)
+
+
+def document(root: Element) -> str:
+    """In ASCII: the same bytes whatever the locale, and in UTF-8."""
     indent(root)
-    # In ASCII: the same bytes whatever the locale, and in UTF-8.
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root).decode()}\n'
 
 

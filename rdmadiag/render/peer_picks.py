@@ -69,18 +69,22 @@ def _pair(out: Console, pair: PortPair) -> None:
     stack_lines(out, pair.stacks)
 
 
-def stack_lines(out: Console, stacks: Sequence[StackPair]) -> None:
-    """Stacks that stand alike in one line each, those that cannot talk first."""
+def stack_lines(out: Console, stacks: Sequence[StackPair], of_ports: str = "") -> None:
+    """Stacks that stand alike in one line each, those that cannot talk first.
+
+    `of_ports`: what has been said of their ports, and is not repeated of a stack.
+    """
     for talks in _WORD:
-        groups: dict[tuple[str, str], list[StackPair]] = {}
+        groups: dict[str, list[StackPair]] = {}
         for each in stacks:
             if each.talks is talks:
-                groups.setdefault((_indexes(each), each.why), []).append(each)
-        for (indexes, why), group in groups.items():
+                said = f"{_indexes(each)}  {each.why}"
+                groups.setdefault("as the ports" if each.why == of_ports else said, []).append(each)
+        for said, group in groups.items():
             names = ", ".join(folded_names((each.stack, each.version) for each in group))
             line = Text("  ")
             line.append(_WORD[talks], _STYLE[talks])
-            line.append(f"  {indexes}  {why}")
+            line.append(f"  {said}")
             say(out, line)
             out.print(Indented(names, 6))
 

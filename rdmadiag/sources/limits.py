@@ -16,8 +16,10 @@ from rdmadiag.facts.limits import CgroupRdma, HostLimits, NeighbourTable
 from rdmadiag.host import Host
 from rdmadiag.sources.text import attribute, malformed, parse_number
 
-_OPEN_FILES: Final = re.compile(
-    r"^Max open files\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+files", re.MULTILINE
+_LIMIT: Final = r"^Max {}\s+(unlimited|[0-9]{{1,20}})\s+(unlimited|[0-9]{{1,20}})\s+{}"
+_OPEN_FILES, _ADDRESS_SPACE, _CPU_TIME = (
+    re.compile(_LIMIT.format(name, unit), re.MULTILINE)
+    for name, unit in (("open files", "files"), ("address space", "bytes"), ("cpu time", "seconds"))
 )
 _CGROUP: Final = re.compile(r"^[0-9]{1,9}:([^:\n]*):(/[^\n]*)$", re.MULTILINE)
 _RDMA_ROW: Final = re.compile(
@@ -45,9 +47,23 @@ def parse_port_range(raw: bytes) -> tuple[int, int] | Missing:
 
 def parse_open_files(raw: bytes) -> Limit | Missing:
     """/proc/PID/limits → soft and hard limit on open files."""
-    match = _OPEN_FILES.search(raw.decode("latin-1"))
+    return _limit(raw, _OPEN_FILES, "max open files")
+
+
+def parse_address_space(raw: bytes) -> Limit | Missing:
+    """/proc/PID/limits → soft and hard limit on address space, in bytes (ulimit -v is in KiB)."""
+    return _limit(raw, _ADDRESS_SPACE, "max address space")
+
+
+def parse_cpu_time(raw: bytes) -> Limit | Missing:
+    """/proc/PID/limits → soft and hard limit on processor time, in seconds."""
+    return _limit(raw, _CPU_TIME, "max cpu time")
+
+
+def _limit(raw: bytes, row: re.Pattern[str], name: str) -> Limit | Missing:
+    match = row.search(raw.decode("latin-1"))
     if not match:
-        return malformed(raw, "a table of limits with max open files")
+        return malformed(raw, f"a table of limits with {name}")
     return Limit(*map(_most, match.groups()))
 
 
@@ -119,6 +135,8 @@ def read_limits(host: Host, pid: int | None) -> HostLimits:
         local_ports=attribute(host, "/proc/sys/net/ipv4/ip_local_port_range", parse_port_range),
         open_files=attribute(host, f"{folder}/limits", parse_open_files),
         rdma_cgroups=_rdma_cgroups(host, f"{folder}/cgroup"),
+        address_space=attribute(host, f"{folder}/limits", parse_address_space),
+        cpu_time=attribute(host, f"{folder}/limits", parse_cpu_time),
     )
 
 

@@ -50,8 +50,10 @@ _BITS: Final = {_IPV4: 32, _IPV6: 128}
 _VERSION: Final = {_IPV4: 4, _IPV6: 6}
 
 _IFINFO: Final = struct.Struct("=BxHiII")  # family, ifi_type, index, flags, change
-_IFF_LOOPBACK, _IFF_NOARP = 0x8, 0x80
-_IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _INFO_KIND = 3, 10, 18, 1
+_IFF_UP, _IFF_LOOPBACK, _IFF_NOARP, _IFF_LOWER_UP = 0x1, 0x8, 0x80, 0x10000
+_IFLA_IFNAME, _IFLA_LINK, _IFLA_MASTER, _IFLA_LINKINFO = 3, 5, 10, 18
+_IFLA_LINK_NETNSID: Final = 37
+_INFO_KIND, _INFO_DATA, _VLAN_ID = 1, 2, 1
 
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _RTM_F_LOOKUP_TABLE: Final = 0x1000
@@ -78,7 +80,9 @@ _FRA_OTHER: Final = {
 }
 _UNSET: Final = 0xFFFFFFFF  # FRA_SUPPRESS_*: -1
 _NDMSG: Final = struct.Struct("=BxxxiHBB")
-_NDA_DST, _NDA_LLADDR = 1, 2
+_NDA_DST, _NDA_LLADDR, _NDA_CACHEINFO = 1, 2, 3
+_CACHEINFO: Final = struct.Struct("=IIII")  # confirmed, used, updated, references
+_TICKS: Final = 100  # a second: USER_HZ
 
 _CONFIGFS: Final = "/sys/kernel/config/rdma_cm"
 _MODES: Final = {"IB/RoCE v1": GidType.ROCE_V1, "RoCE v2": GidType.ROCE_V2}
@@ -137,25 +141,35 @@ def parse_links(reply: bytes) -> tuple[Link, ...] | Missing:
         found = tuple(_links(reply))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    names = {link.ifindex: link.name for link, _ in found}
-    return tuple(replace(link, master=names.get(above)) for link, above in found)
+    names = {link.ifindex: link.name for link, _, _ in found}
+    return tuple(
+        replace(link, master=names.get(above), lower=names.get(below))
+        for link, above, below in found
+    )
 
 
-def _links(reply: bytes) -> Iterator[tuple[Link, int]]:
-    """Each with the index of what is above it."""
+def _links(reply: bytes) -> Iterator[tuple[Link, int, int]]:
+    """Each with the indexes of what is above and below it in this namespace; 0 for nothing."""
     for (_, kind, index, flags, _), found in _rows(reply, _IFINFO):
         name = netlink.text(found.get(_IFLA_IFNAME))
         info = dict(netlink.attributes(found.get(_IFLA_LINKINFO, b"")))
+        kind_of_link = netlink.text(info.get(_INFO_KIND)) or None
+        data = dict(netlink.attributes(info.get(_INFO_DATA, b""))) if kind_of_link == "vlan" else {}
         if name:
+            below = 0 if _IFLA_LINK_NETNSID in found else netlink.number(found.get(_IFLA_LINK)) or 0
             link = Link(
                 name,
                 index,
                 loopback=bool(flags & _IFF_LOOPBACK),
                 no_arp=bool(flags & _IFF_NOARP),
-                vrf=netlink.text(info.get(_INFO_KIND)) == "vrf",
+                vrf=kind_of_link == "vrf",
                 type=kind,
+                up=bool(flags & _IFF_UP),
+                carrier=bool(flags & _IFF_LOWER_UP),
+                kind=kind_of_link,
+                vlan_id=netlink.number(data.get(_VLAN_ID)),
             )
-            yield link, netlink.number(found.get(_IFLA_MASTER)) or 0
+            yield link, netlink.number(found.get(_IFLA_MASTER)) or 0, 0 if below == index else below
 
 
 def parse_routes(reply: bytes, names: Mapping[int, str]) -> tuple[Route, ...] | Missing:
@@ -265,7 +279,15 @@ def _neighbours_of(reply: bytes, names: Mapping[int, str]) -> Iterator[Neighbour
         if text is not None:
             mac = attributes.get(_NDA_LLADDR)
             of_mac = mac.hex(":") if mac else None
-            yield Neighbour(text, _name(names, index), _member(NeighbourState, state), of_mac)
+            cache = attributes.get(_NDA_CACHEINFO, b"")
+            ticks = _CACHEINFO.unpack_from(cache)[2] if len(cache) >= _CACHEINFO.size else None
+            yield Neighbour(
+                text,
+                _name(names, index),
+                _member(NeighbourState, state),
+                of_mac,
+                None if ticks is None else ticks / _TICKS,
+            )
 
 
 # --- files -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rdmadiag.facts.traffic_control import (
     UDP,
     Netem,
     Qdisc,
+    TokenBucket,
     TrafficControl,
     TrafficFilter,
 )
@@ -34,6 +35,8 @@ _PARENTS: Final = {"clsact": ((IN, 0xFFFFFFF2), (OUT, 0xFFFFFFF3)), "ingress": (
 
 _NETEM: Final = struct.Struct("=IIIIII")  # latency, limit, loss, gap, duplicate, jitter
 _NETEM_CORRUPT, _NETEM_LATENCY64 = 4, 10  # TCA_NETEM_*
+_TBF: Final = struct.Struct("=8xI8xIIII")  # rate, peak rate, limit, buffer in ticks, mtu
+_TBF_PARMS, _TBF_RATE64 = 1, 4  # TCA_TBF_*
 _TICK_NS: Final = 64  # PSCHED_SHIFT
 
 _FLOWER_ACT: Final = 3  # TCA_FLOWER_*
@@ -79,7 +82,19 @@ def parse_qdiscs(reply: bytes, names: Mapping[int, str]) -> tuple[Qdisc, ...] | 
 def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
     for (_, index, _, parent, _), kind, row in _rows(reply):
         netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
-        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem)
+        bucket = parse_bucket(row.get(_OPTIONS, b"")) if kind == "tbf" else None
+        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem, bucket)
+
+
+def parse_bucket(options: bytes) -> TokenBucket | None:
+    """TCA_OPTIONS of tbf; None where they are cut short."""
+    found = dict(netlink.attributes(options))
+    raw = found.get(_TBF_PARMS, b"")
+    if len(raw) < _TBF.size:
+        return None
+    rate, _, _, buffer, _ = _TBF.unpack_from(raw)
+    rate = netlink.number(found.get(_TBF_RATE64)) or rate
+    return TokenBucket(rate, rate * buffer * _TICK_NS // 1_000_000_000)
 
 
 def parse_netem(options: bytes) -> Netem | None:
@@ -192,7 +207,7 @@ def read_traffic_control(
     qdiscs = reply if isinstance(reply, Missing) else parse_qdiscs(reply, names)
     if isinstance(qdiscs, Missing):
         return qdiscs
-    kept = tuple(each for each in qdiscs if each.netem or each.kind in _PARENTS)
+    kept = tuple(each for each in qdiscs if each.netem or each.bucket or each.kind in _PARENTS)
     return TrafficControl(kept, _filters(host, kept, names, deadline))
 
 

@@ -1,6 +1,7 @@
 """Two ends beside each other: can they talk, and what differs between them. No packet is sent."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from rdmadiag.gid.reach import Address, mismatches, same_subnet
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.view.cabling import cabling
 from rdmadiag.view.peer_picks import (
+    BEST_FIRST,
     Addresses,
     End,
     Side,
@@ -67,6 +69,11 @@ class PortsBeside:
     stacks: tuple[StackPair, ...]
     reason: NoTalk | None = None  # where they cannot
 
+    @property
+    def ends(self) -> str:
+        """ "mlx5_0/1 - mlx5_0/1"."""
+        return " - ".join(f"{each.device}/{each.port}" for each in (self.here, self.there))
+
 
 @dataclass(frozen=True, slots=True)
 class Compat:
@@ -75,14 +82,13 @@ class Compat:
     talks: Talks  # of the ports that do best
     why: str
     rows: tuple[CompatRow, ...]  # of the hosts
-    ports: tuple[PortsBeside, ...]
+    ports: tuple[PortsBeside, ...]  # those that do best first
     reason: NoTalk | None = None  # where no two ports could be held against each other
+    unseen: str | None = None  # a port that may do better, and is not known to be active
 
 
 MOST_ROWS: Final = 128
 """Of a GID table that are held against another's."""
-
-_ORDER: Final = (Talks.YES, Talks.ROUTED, Talks.UNKNOWN, Talks.NO)
 
 
 def compat(here: Side, there: Side, stacks: Sequence[Chosen]) -> Compat:
@@ -95,17 +101,76 @@ def compat(here: Side, there: Side, stacks: Sequence[Chosen]) -> Compat:
         if local.is_active
         for remote in _opposite(local, theirs)
     )
-    rows = tuple(_hosts(here, there))
-    if all(each.talks is Talks.NO for each in beside):
-        unseen = _unseen(here, there)
-        if unseen is not None:
-            return Compat(Talks.UNKNOWN, unseen, rows, beside)
-    if not beside:
-        talks, why, reason = _none(here, there)
-        return Compat(talks, why, rows, (), reason)
-    best = min(beside, key=lambda each: _ORDER.index(each.talks))
-    ends = f"{best.here.device}/{best.here.port} - {best.there.device}/{best.there.port}"
-    return Compat(best.talks, f"{ends}: {best.why}", rows, beside)
+    talks, why, reason = _none(here, there)
+    alone = Compat(talks, why, tuple(_hosts(here, there)), (), reason, _unseen(here, there))
+    return with_ports(alone, beside)
+
+
+def with_ports(found: Compat, beside: Iterable[PortsBeside]) -> Compat:
+    """The same hosts with these ports, and the answer of those that do best."""
+    every = tuple(sorted(beside, key=lambda each: BEST_FIRST.index(each.talks)))
+    if found.unseen is not None and all(each.talks is Talks.NO for each in every):
+        return replace(found, talks=Talks.UNKNOWN, why=found.unseen, ports=every, reason=None)
+    if not every:
+        return found
+    why = f"{every[0].ends}: {every[0].why}{_but(every)}"
+    return replace(found, talks=every[0].talks, why=why, ports=every, reason=None)
+
+
+def _but(every: Sequence[PortsBeside]) -> str:
+    """Ports beside those that do best which may have been meant; of Macs one has the cable."""
+    best, *others = every
+    for talks, word in ((Talks.NO, "not"), (Talks.UNKNOWN, "not known")):
+        left = [
+            each
+            for each in others
+            if each.talks is talks and each.protocol is not Protocol.THUNDERBOLT
+        ]
+        if left and talks is not best.talks and best.talks is not Talks.NO:
+            more = f" and {len(left) - 1} more" if left[1:] else ""
+            return f"; but {word} {left[0].ends}{more}: {left[0].why}"
+    return ""
+
+
+def limited(pair: PortsBeside, talks: Talks, why: str) -> PortsBeside:
+    """The ports, of which no more is to be said than this; nor of a stack on them."""
+    stacks = tuple(limited_stack(each, talks, why) for each in pair.stacks)
+    if BEST_FIRST.index(pair.talks) >= BEST_FIRST.index(talks):
+        return replace(pair, stacks=stacks)
+    return replace(pair, talks=talks, why=why, stacks=stacks)
+
+
+def limited_stack(stack: StackPair, talks: Talks, why: str) -> StackPair:
+    """The same of one stack."""
+    if BEST_FIRST.index(stack.talks) >= BEST_FIRST.index(talks):
+        return stack
+    return replace(stack, talks=talks, why=why)
+
+
+def of_stacks(found: Compat, stacks: Sequence[Chosen]) -> Compat:
+    """The answer for those stacks: of the one that does worst, each on the ports that suit it."""
+    best: dict[tuple[str, str], StackPair] = {}
+    for pair in found.ports:
+        for each in pair.stacks:
+            held = best.get((each.stack, each.version))
+            if held is None or BEST_FIRST.index(each.talks) < BEST_FIRST.index(held.talks):
+                best[each.stack, each.version] = each
+    used = {name for name, _ in best}
+    every: list[tuple[Talks, str]] = []
+    for stack, version in stacks:
+        held = best.get((stack.name, version.name))
+        if held is not None:
+            which = f" {version.name}" if stack.versions[1:] else ""
+            every.append((held.talks, f"{stack.title}{which}: {held.why}"))
+        elif stack.name not in used:
+            why = f"{stack.title} uses none of these ports, as far as is known"
+            every.append((Talks.UNKNOWN, why))
+    if not every or not found.ports:
+        return found
+    talks, why = max(every, key=lambda each: BEST_FIRST.index(each[0]))
+    if BEST_FIRST.index(talks) <= BEST_FIRST.index(found.talks):
+        return found
+    return replace(found, talks=talks, why=why)
 
 
 def _opposite(local: PortView, theirs: Sequence[PortView]) -> Iterable[PortView]:
@@ -219,12 +284,28 @@ def _beside(
             talks, why, reason = Talks.NO, row.why, _STOPPED_BY[row.subject]
             break
         if row.agreement is Agreement.UNKNOWN and row.subject in _DECIDES and talks is not Talks.NO:
-            talks, why = Talks.UNKNOWN, f"{row.subject} is not known at both ends"
+            talks, why = Talks.UNKNOWN, row.why
     stacks = by_stack.get(ends, ())
-    return PortsBeside(*ends, local.protocol, talks, why, rows, stacks, reason)
+    if talks is not Talks.YES and local.protocol is Protocol.ROCE:
+        stacks = tuple(map(_on_one_link, stacks))
+    made = PortsBeside(*ends, local.protocol, talks, why, rows, stacks, reason)
+    return limited(made, talks, why)
 
 
-_STOPPED_BY: Final = {"pkeys": NoTalk.PARTITIONS, "cable": NoTalk.CABLE}
+def _on_one_link(pair: StackPair) -> StackPair:
+    """Link-local GIDs of ports that have no subnet in common: their stack would need one link."""
+    entry = pair.local.entry
+    if pair.talks is not Talks.YES or entry is None or entry.gid.scope is not Scope.LINK_LOCAL:
+        return pair
+    why = "link-local GIDs: whether they are on one link is not known"
+    return replace(pair, talks=Talks.UNKNOWN, why=why)
+
+
+_STOPPED_BY: Final = {
+    "pkeys": NoTalk.PARTITIONS,
+    "cable": NoTalk.CABLE,
+    "gids": NoTalk.GIDS,
+}
 
 
 _DECIDES: Final = ("pkeys", "cable")
@@ -250,14 +331,26 @@ def _by_address(here: Side, local: PortView, there: Side, remote: PortView) -> t
         for other in second
         if one.gid != other.gid or one.gid not in own
     ]
-    nothing = Talks.NO, "one of them has no GID"
-    best = min(every, key=lambda each: _ORDER.index(each[0]), default=nothing)
+    nothing = Talks.NO, _no_gid(local, remote)
+    best = min(every, key=lambda each: BEST_FIRST.index(each[0]), default=nothing)
     if twice is not None and best[0] in (Talks.UNKNOWN, Talks.NO):
         return Talks.UNKNOWN, f"both ends have {twice}: one host, or an address given twice"
     for port, name in ((local, "A"), (remote, "B")):
         if best[0] is Talks.NO and not isinstance(port.gids, Missing) and port.gids.unreadable:
             return Talks.UNKNOWN, f"rows of the GID table of {name} could not be read"
     return best
+
+
+def _no_gid(local: PortView, remote: PortView) -> str:
+    """ "the second has no GID"; "" where both have one, or a table was not read."""
+    without = [
+        name
+        for port, name in ((local, "the first"), (remote, "the second"))
+        if not isinstance(port.gids, Missing) and not port.gids.entries
+    ]
+    if without[1:]:
+        return "neither has a GID"
+    return f"{without[0]} has no GID" if without else ""
 
 
 def _rows_of(side: Side, port: PortView) -> list[Address]:
@@ -330,10 +423,9 @@ def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Ite
         "packets above the smaller one are dropped where the way does not say so",
     )
     if not all(isinstance(port.gids, Missing) for port in (local, remote)):
-        yield _row("gids", _families(local), _families(remote), "not every row has one to talk to")
-        first, second = _subnets(here, local), _subnets(there, remote)
-        why = "one is common" if _share(first, second) else "none is common: a router is needed"
-        yield _row("subnets", first, second, why)
+        yield _kinds(local, remote)
+        if not _no_gid(local, remote):
+            yield _networks(_subnets(here, local), _subnets(there, remote))
     if local.protocol is Protocol.THUNDERBOLT:
         yield _cable(here, local, there, remote)
 
@@ -354,7 +446,9 @@ def _partitions(local: PortView, remote: PortView) -> CompatRow:
     here, there = (port.sysfs.pkeys if port.sysfs else _MISSING_KEYS for port in (local, remote))
     first, second = _keys(here), _keys(there)
     if isinstance(here, Missing) or isinstance(there, Missing):
-        return CompatRow("pkeys", first, second, Agreement.UNKNOWN, "not read at both ends")
+        return CompatRow(
+            "pkeys", first, second, Agreement.UNKNOWN, "pkeys is not known at both ends"
+        )
     fit = any(
         one & 0x7FFF == other & 0x7FFF and (one | other) & 0x8000 and one & 0x7FFF
         for one in here.values()
@@ -402,10 +496,20 @@ def _netdev_mtu(side: Side, port: PortView) -> str | Missing:
     return _UNSEEN
 
 
+def _kinds(local: PortView, remote: PortView) -> CompatRow:
+    first, second = _families(local), _families(remote)
+    without = _no_gid(local, remote)
+    if without and not isinstance(first, Missing) and not isinstance(second, Missing):
+        return CompatRow("gids", first, second, Agreement.STOPS, without)
+    return _row("gids", first, second, "not every row has one to talk to")
+
+
 def _families(port: PortView) -> str | Missing:
     """ "roce_v2 IPv4, roce_v2 IPv6 link-local": the kinds of rows, each once."""
     if isinstance(port.gids, Missing):
         return port.gids
+    if not port.entries and port.gids.unreadable:
+        return Missing(Why.MALFORMED, "rows of the table could not be read")
     found = dict.fromkeys(
         " ".join(
             filter(
@@ -443,13 +547,22 @@ def _subnets(side: Side, port: PortView) -> str | Missing:
             unknown = True
     if not found and unknown:
         return Missing(Why.NOT_COLLECTED, "no prefix length is known")
-    return ", ".join(found) or "(none)"
+    return ", ".join(found) or _NO_SUBNET
 
 
-def _share(here: str | Missing, there: str | Missing) -> bool:
+_NO_SUBNET: Final = "(none)"
+
+
+def _networks(here: str | Missing, there: str | Missing) -> CompatRow:
     if isinstance(here, Missing) or isinstance(there, Missing):
-        return False
-    return not {*here.split(", ")}.isdisjoint(there.split(", "))
+        return _row("subnets", here, there, "")
+    if _NO_SUBNET in (here, there):
+        why = "link-local GIDs alone at one end: a router passes none of them on"
+    elif {*here.split(", ")}.isdisjoint(there.split(", ")):
+        why = "none is common: a router is needed"
+    else:
+        why = "one is common"
+    return _row("subnets", here, there, why)
 
 
 def _cable(here: Side, local: PortView, there: Side, remote: PortView) -> CompatRow:
@@ -460,13 +573,21 @@ def _cable(here: Side, local: PortView, there: Side, remote: PortView) -> Compat
         str(each.bus.domain_uuid) if each.bus and known(each.bus.domain_uuid) else None
         for each in ends
     ]
-    texts = [", ".join(sorted(each)) or _NO_CABLE for each in seen]
+    texts = [
+        f"{mine or '(not known)'} → {', '.join(sorted(others))}" if others else _NO_CABLE
+        for mine, others in zip(own, seen, strict=True)
+    ]
+    if own[0] is not None and own[0] == own[1]:
+        why = f"both ends are domain {own[0]}: one Mac, by two records"
+        return CompatRow("cable", texts[0], texts[1], Agreement.UNKNOWN, why)
     if own[1] in seen[0] or own[0] in seen[1]:
         return CompatRow("cable", texts[0], texts[1], Agreement.SAME)
     if (seen[0] and own[1]) or (seen[1] and own[0]):
         why = f"the cable of {local.device} leads to another computer than the peer"
         return CompatRow("cable", texts[0], texts[1], Agreement.STOPS, why)
-    return CompatRow("cable", texts[0], texts[1], Agreement.UNKNOWN, "no end names the other")
+    return CompatRow(
+        "cable", texts[0], texts[1], Agreement.UNKNOWN, "cable is not known at both ends"
+    )
 
 
 _NO_CABLE: Final = Missing(Why.ABSENT, "no computer is seen on it")
@@ -486,12 +607,3 @@ def _row(subject: str, here: str | Missing, there: str | Missing, why: str) -> C
     if here == there:
         return CompatRow(subject, here, there, Agreement.SAME)
     return CompatRow(subject, here, there, Agreement.DIFFERS, why)
-
-
-def stack_cannot(found: Compat) -> bool:
-    """Whether a stack of those that were looked at cannot talk on any pair of ports."""
-    said: dict[tuple[str, str], list[Talks]] = {}
-    for pair in found.ports:
-        for each in pair.stacks:
-            said.setdefault((each.stack, each.version), []).append(each.talks)
-    return any(all(talks is Talks.NO for talks in every) for every in said.values())

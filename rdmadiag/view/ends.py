@@ -14,12 +14,13 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Link, Neighbour, RouteKind, TowardsFacts
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE
+from rdmadiag.view.peer_picks import End
 from rdmadiag.view.peer_route import PeerRoute, owner, peer_route
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
 from rdmadiag.view.routing import holds
 
 MOST_MEETINGS: Final = 64
-_BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
+BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,20 @@ class Towards:
         return hop.entry if hop and isinstance(hop.entry, Neighbour) else None
 
     @property
+    def heard(self) -> Neighbour | None:
+        """The far host's entry of this end's address."""
+        routing = known(self.far.evidence.routing)
+        entries = known(routing.neighbours) if routing else None
+        return next(
+            (
+                each
+                for each in entries or ()
+                if each.address == self.mine.address and each.netdev == self.theirs.netdev.name
+            ),
+            None,
+        )
+
+    @property
     def is_direct(self) -> bool:
         """Whether the peer itself is the next hop."""
         hop = self.route.next_hop
@@ -89,6 +104,24 @@ class Meeting:
     here: Towards
     there: Towards
 
+    @property
+    def is_on_one_subnet(self) -> bool:
+        """By the prefix length of either."""
+        here, there = self.here.mine, self.there.mine
+        return here.holds(there.address) or there.holds(here.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An address that a program was given, and the host that has it."""
+
+    near: HostEnd
+    far: HostEnd
+    address: str
+    netdev: str
+    link: Link | None
+    flags: Address | None  # None: of a netdev without RDMA
+
 
 def link_of(evidence: Evidence, name: str) -> Link | None:
     """As the routing tables' source has it."""
@@ -101,7 +134,7 @@ def own_addresses(evidence: Evidence, devices: Sequence[DeviceView]) -> tuple[Ow
     facts = known(evidence.netdev)
     found: dict[tuple[str, str], OwnAddress] = {}
     for port in ports(devices):
-        if facts is None or port.protocol not in _BY_ADDRESS:
+        if facts is None or port.protocol not in BY_ADDRESS:
             continue
         for netdev in filter(None, map(facts.netdev, _netdevs(port))):
             for each in netdev.addresses:
@@ -131,12 +164,56 @@ def all_addresses(evidence: Evidence) -> frozenset[str]:
     return frozenset(found)
 
 
+def named(near: HostEnd, far: HostEnd, address: str) -> Named | None:
+    """Where `near` has the address; None where it has not."""
+    facts, routing = known(near.evidence.netdev), known(near.evidence.routing)
+    netdev = owner(near.evidence, routing, address) if routing else None
+    if netdev is None:
+        return None
+    of_rdma = facts.netdev(netdev) if facts else None
+    flags = (each for each in (of_rdma.addresses if of_rdma else ()) if each.address == address)
+    return Named(near, far, address, netdev, link_of(near.evidence, netdev), next(flags, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """What a host has now of what a program may have used; None: not all of it was read."""
+
+    devices: frozenset[str] | None
+    gids: frozenset[str] | None
+
+
+def has(end: HostEnd) -> Has:
+    """By its report."""
+    tables = [port.gids for port in ports(end.devices)]
+    unread = [each for each in tables if isinstance(each, Missing) or each.unreadable]
+    sysfs = known(end.evidence.sysfs)
+    whole = sysfs is not None and not isinstance(sysfs.devices, Missing)
+    return Has(
+        frozenset(each.name for each in end.devices) if whole else None,
+        None
+        if unread or not whole
+        else frozenset(
+            str(entry.gid)
+            for each in tables
+            if not isinstance(each, Missing)
+            for entry in each.entries
+        ),
+    )
+
+
 def _netdevs(port: PortView) -> Iterator[str]:
     """Those that its GIDs name, and its own where no other namespace has it."""
     yield from sorted(port.netdevs_here)
     own = port.netdev
     if not isinstance(own, Missing) and port.netdevs.get(own) not in NOT_HERE:
         yield own
+
+
+def ports_on(end: HostEnd, netdev: str) -> frozenset[End]:
+    """The ports that send from this netdev's addresses."""
+    every = ports(end.devices)
+    return frozenset(End(each.device, each.number) for each in every if netdev in _netdevs(each))
 
 
 def _is_used(address: Address) -> bool:
@@ -155,7 +232,7 @@ def at_home(views: Iterable[PortView]) -> tuple[PortView, ...]:
 
 def goes_by_address(end: HostEnd) -> bool:
     """Whether it has a port whose packets go by IP addresses: RoCE, iWARP."""
-    return any(each.protocol in _BY_ADDRESS for each in ports(end.devices))
+    return any(each.protocol in BY_ADDRESS for each in ports(end.devices))
 
 
 def not_seen(end: HostEnd) -> Missing | None:

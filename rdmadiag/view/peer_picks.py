@@ -26,6 +26,9 @@ class Talks(StrEnum):
     NO = "no"
 
 
+BEST_FIRST: Final = tuple(Talks)
+
+
 @dataclass(frozen=True, slots=True)
 class StackPair:
     """One stack, at both ends."""

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
-HEALTHY = folder("infiniband-two-hca")
+HEALTHY, ROCE = folder("infiniband-two-hca"), folder("roce-healthy")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def written(tmp_path: Path) -> Callable[[str, Machine], str]:
 
 @pytest.fixture
 def pair(written: Callable[[str, Machine], str]) -> tuple[str, str]:
-    peer = roce_host("192.0.2.11").with_device(firmware="22.43.1014")
+    peer = other_host(roce_host()).with_device(firmware="22.43.1014")
     return written("a", roce_host()), written("b", peer)
 
 
@@ -63,19 +63,82 @@ def test_two_that_cannot_talk_are_1(written: Callable[..., str], rdmadiag: Rdmad
     other = written("other", other_host(infiniband_host()).with_port(0, pkeys=(0x8003,)))
     code, out, _ = rdmadiag("compat", HEALTHY, other)
     assert code == 0, "the second ports can"
-    assert "    pkeys: no partition has both" in out
+    assert "; but not mlx5_0/1 - mlx5_0/1: no partition has both" in out.splitlines()[0]
+    assert "    pkeys: no partition has both" not in out, "of ports that do not answer"
     assert rdmadiag("compat", HEALTHY, folder("roce-healthy"), "--exit-zero")[0] == 0
 
 
 def test_a_named_stack_that_cannot_talk_is_1(pair: tuple[str, str], rdmadiag: Rdmadiag) -> None:
     assert rdmadiag("compat", *pair)[0] == 0
     assert rdmadiag("compat", *pair, "--stack", "nccl@2.27")[0] == 0
-    assert rdmadiag("compat", *pair, "--stack", "ibv_rc_pingpong")[0] == 1
+    code, out, _ = rdmadiag("compat", *pair, "--stack", "ibv_rc_pingpong")
+    assert code == 1
+    assert out.startswith("CANNOT TALK  a and b: ibv_rc_pingpong: ")
+    document = rdmadiag("compat", *pair, "--stack", "ibv_rc_pingpong", "--json").document
+    assert document["talks"] == "no"
+
+
+def test_a_named_stack_that_uses_none_of_the_ports_is_not_known(
+    pair: tuple[str, str], rdmadiag: Rdmadiag
+) -> None:
+    code, out, _ = rdmadiag("compat", *pair, "--stack", "jaccl")
+    assert code == 3
+    assert out.startswith("NOT KNOWN  a and b: MLX JACCL uses none of these ports")
+
+
+def test_an_end_that_is_not_fit_by_itself_is_3(rdmadiag: Rdmadiag) -> None:
+    bad = folder("container-without-uverbs")
+    for ends, letter in (((bad, ROCE), "A"), ((ROCE, bad), "B")):
+        code, out, _ = rdmadiag("compat", *ends)
+        assert code == 3
+        head = out.splitlines()[0]
+        assert head.startswith("NOT KNOWN  ")
+        assert head.endswith(f": {letter} by itself: uverbs-node-missing")
+        assert "  can talk  " not in out
+        assert "  [uverbs-node-missing]\n    # on pod-7c9\n" in out
+    findings = rdmadiag("compat", bad, ROCE, "--json").document["findings"]
+    assert findings[0]["hosts"] == ["pod-7c9"]
+    assert findings[0]["finding"]["rule"] == "uverbs-node-missing"
+
+
+def test_why_no_port_is_active_is_said_by_its_own_host(rdmadiag: Rdmadiag) -> None:
+    out = rdmadiag("compat", HEALTHY, folder("infiniband-no-subnet-manager")).out
+    assert "[link-not-up]\n    # on ib-no-subnet-manager\n" in out
+
+
+def test_ports_that_answer_stand_first_and_what_is_alike_stands_once(rdmadiag: Rdmadiag) -> None:
+    ends = folder("gpu-four-rails"), ROCE
+    out = rdmadiag("compat", *ends).out
+    lines = out.splitlines()
+    pairs = [line for line in lines if line.startswith("mlx5_")]
+    assert [line.partition("  ")[0] for line in pairs] == [
+        "mlx5_4/1 - rxe0/1, mlx5_4/1 - rxe1/1",
+        "mlx5_0/1 - rxe0/1, mlx5_0/1 - rxe1/1, mlx5_1/1 - rxe0/1 and 5 more",
+    ]
+    assert lines[0].split(": ")[1] == "mlx5_4/1 - rxe0/1"
+    assert sum(line.startswith("  PORT") for line in lines) == 1
+    assert out.count("[ends-mtu-differs]") == out.count("ip link set dev eno1np0 mtu 1500") == 1
+    assert len(lines) < 60
+    every = rdmadiag("compat", *ends, "--verbose").out.splitlines()
+    assert sum(line.startswith("  PORT") for line in every) == 10
+    assert [each["talks"] for each in rdmadiag("compat", *ends, "--json").document["beside"]] == [
+        *["yes"] * 2,
+        *["routed"] * 8,
+    ]
+
+
+def test_a_cable_shows_from_where_to_where_it_leads(rdmadiag: Rdmadiag) -> None:
+    ends = folder("mac-ready"), folder("mac-bridged")
+    document = rdmadiag("compat", *ends, "--json").document
+    rows = {each["subject"]: each for each in document["beside"][0]["rows"]}
+    own, arrow, other = rows["cable"]["here"].split()
+    assert (arrow, rows["cable"]["agreement"]) == ("→", "unknown"), "one Mac, by two records"
+    assert own != other
 
 
 def test_what_is_not_known_is_3(written: Callable[..., str], rdmadiag: Rdmadiag) -> None:
-    rows = roce_host("192.0.2.11").devices[0].ports[0].gids
-    local = roce_host("192.0.2.11").with_port(gids={at: rows[at] for at in (0, 1)})
+    rows = other_host(roce_host()).devices[0].ports[0].gids
+    local = other_host(roce_host()).with_port(gids={at: rows[at] for at in (0, 1)})
     code, out, _ = rdmadiag("compat", written("a", roce_host()), written("b", local))
     assert code == 3
     assert out.startswith("NOT KNOWN  a and b: ")

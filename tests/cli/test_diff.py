@@ -48,7 +48,9 @@ def test_what_is_newly_wrong_stands_first_with_its_facts_and_what_to_do(
     code, out, err = rdmadiag("diff", HEALTHY, NO_SM)
     assert (code, err) == (1, "")
     lines = out.splitlines()
-    assert lines[0].startswith("WORSE  2 newly wrong, 0 mended, 1 changed and harmless  [")
+    assert lines[0].startswith(
+        "WORSE  2 newly wrong, 0 mended, 1 changed, and no rule says that it is wrong  ["
+    )
     assert lines[2] == "Newly wrong:"
     at = lines.index("      mlx5_1/1  state: active → down")
     assert lines[at - 1].split()[:2] == ["critical", "link-not-up"]
@@ -103,6 +105,34 @@ def test_junit_has_a_case_for_each_change(rdmadiag: Rdmadiag) -> None:
     assert same.get("failures") == "0"
     every = ET.fromstring(rdmadiag("diff", HEALTHY, NO_SM, "-o", "junit").out)
     assert every.get("failures") == every.get("tests")
+
+
+def test_a_side_that_cannot_be_read_is_an_error_of_junit(rdmadiag: Rdmadiag) -> None:
+    code, out, err = rdmadiag("diff", HEALTHY, "/nowhere", "-o", "junit")
+    root = ET.fromstring(out)
+    assert code == 3
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
+    (error,) = root.iter("error")
+    assert f"rdmadiag: {error.get('message')}" == err.strip()
+
+
+def test_the_name_of_a_sample_is_answered_with_how_to_compare_it(rdmadiag: Rdmadiag) -> None:
+    for command in ("diff", "compat"):
+        code, _, err = rdmadiag(command, "roce-healthy", HEALTHY)
+        assert code == 3
+        assert err.endswith("rdmadiag snapshot --sample roce-healthy DIR\n")
+    assert "--sample" not in rdmadiag("diff", "roce-health", HEALTHY).err
+
+
+def test_of_an_object_the_keys_that_differ_are_shown(rdmadiag: Rdmadiag) -> None:
+    document = rdmadiag("diff", folder("roce-healthy"), folder("roce-empty-gid-table"), "--json")
+    changes = {each["fact"]: each for each in document.document["changes"]}
+    providers = {each["name"]: each for each in changes["verbs.providers"]["parts"]}
+    assert providers["cxgb4"]["after"] is None
+    assert providers["bnxt_re"]["before"] != providers["bnxt_re"]["after"]
+    assert None not in (providers["bnxt_re"]["before"], providers["bnxt_re"]["after"])
+    out = rdmadiag("diff", folder("roce-healthy"), folder("roce-empty-gid-table")).out
+    assert "gone: cxgb4, " in " ".join(out.split())
 
 
 def test_adapters_that_changed_alike_share_a_line(

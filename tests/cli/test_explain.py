@@ -32,6 +32,13 @@ def log(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
+def test_a_message_of_a_stack_is_named_by_its_likeliest_cause(
+    rdmadiag: Rdmadiag, log: Callable[[str], str]
+) -> None:
+    found = rdmadiag("explain", "--log", log("DeepEP error: CPU recv timeout\n"))
+    assert found.out.startswith("FAILED  at data: rank missing  [")
+
+
 @pytest.mark.parametrize(
     ("text", "code", "word"),
     [

@@ -13,9 +13,11 @@ from rdmadiag.explain.log.account import LikelyCause
 from tests.cli.conftest import Outcome
 from tests.explain.job.telling import placed
 from tests.preflight.test_judge_ends import (
+    FAILED,
     OTHER_MAC,
     PEER_MAC,
     PERMANENT,
+    REACHABLE,
     ROW,
     UNREACHABLE,
     judged,
@@ -185,3 +187,108 @@ def test_compat_names_what_was_not_looked_at(tmp_path: Path, rdmadiag: Rdmadiag)
     for name, machine in (("a", one()), ("b", there)):
         machine.change(hostname=name).write(str(tmp_path / name), "Of a test.")
     assert "not looked at: b: " in rdmadiag("compat", f"{tmp_path}/a", f"{tmp_path}/b").out
+
+
+PERFTEST = """\
+                    Send BW Test
+ Dual-port       : OFF\t\tDevice         : {device}
+ Connection type : RC\t\tUsing SRQ      : OFF
+---------------------------------------------------------------------------------------
+ local address: LID 0000 QPN 0x0011 PSN 0xb2650
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:{last}
+ remote address: LID 0000 QPN 0x0011 PSN 0xd1139c
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:02
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "last", "label", "what"),
+    [
+        ("mlx5_9", "01", "device-removed", "device mlx5_9"),
+        ("mlx5_0", "77", "gid-row-removed", "GID ::ffff:192.0.2.77"),
+    ],
+)
+def test_what_a_program_used_and_its_host_has_no_more_is_what_went(
+    told: Callable[..., Outcome], device: str, last: str, label: str, what: str
+) -> None:
+    outcome = told(one(), two(), PERFTEST.format(device=device, last=last), "--json")
+    found = of_reports(outcome)
+    assert (found["cause"]["label"], found["hosts"], found["object"]) == (label, ["node1"], what)
+    assert (found["is_proven"], outcome.code) == (True, 2)
+
+
+def test_what_a_program_used_and_its_host_has_went_nowhere(told: Callable[..., Outcome]) -> None:
+    found = of_reports(told(one(), two(), PERFTEST.format(device="mlx5_0", last="01"), "--json"))
+    assert (found["cause"], found["is_proven"]) == (None, False)
+
+
+def test_a_peer_that_answers_on_the_link_is_not_unreachable(
+    told: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
+) -> None:
+    here = one(neighbours={ROW: (REACHABLE, PEER_MAC)})
+    told(here, two(), NO_ANSWER)
+    (tmp_path / "node2.log").write_text(WAITS.replace("192.0.2.1", "192.0.2.2"))
+    logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
+    document = rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", "--json").document
+    standing = {e["label"]: e["standing"] for e in document["first"]["failure"]["causes"]}
+    assert standing["peer-unreachable"] == "contradicted"
+
+
+REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 8\n"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "label"),
+    [(("uverbs0",), "rdma-ucm-not-loaded"), (("uverbs0", "rdma_cm"), "peer-not-listening")],
+    ids=["without the node", "with it"],
+)
+def test_a_peer_without_the_node_of_rdma_cm_cannot_listen(
+    told: Callable[..., Outcome], nodes: tuple[str, ...], label: str
+) -> None:
+    there = two(nodes=dict.fromkeys(nodes, 0o666))
+    document = told(one(), there, REJECTED, "--json").document
+    found = document["of_reports"]["cause"] or document["first"]["failure"]["causes"][0]
+    assert found["label"] == label
+
+
+def test_an_address_that_was_looked_for_lately_and_that_no_report_has_is_named(
+    told: Callable[..., Outcome],
+) -> None:
+    here = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)})
+    log = "cma event RDMA_CM_EVENT_ADDR_ERROR, error -110\n"
+    found = of_reports(told(here, two(), log, "--json"))
+    assert (found["cause"]["label"], found["hosts"]) == ("peer-address-wrong", ["node1"])
+    assert found["object"] == "address 192.0.2.9"
+
+
+@pytest.mark.parametrize(
+    ("here", "label"),
+    [
+        (one(), "no-path"),
+        (one(neighbours={ROW: (REACHABLE, PEER_MAC)}), "roce-port-dropped"),
+    ],
+    ids=["nothing known of the link", "they hear each other"],
+)
+def test_two_programs_that_say_nothing_and_two_hosts_that_are_well_leave_what_is_between(
+    told: Callable[..., Outcome], here: Machine, label: str
+) -> None:
+    found = of_reports(told(here, two(), "", "--json"))
+    assert (found["cause"]["label"], found["hosts"]) == (label, [])
+    assert found["cause"]["standing"] == "possible"
+
+
+def test_of_two_ends_that_failed_the_one_whose_report_shows_why_is_first(
+    told: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
+) -> None:
+    told(one(), two(), "")
+    failed = "Failed to modify QP 18 to RTR\n"
+    for name, row in (("node1", 3), ("node2", 9)):
+        head = PERFTEST.format(device="mlx5_0", last="01").partition("----")[0]
+        log = f"{head} GID index       : {row}\n{'-' * 87}\n{failed}"
+        (tmp_path / f"{name}.log").write_text(log)
+    logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
+    document = rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", "--json").document
+    assert document["first"]["who"]["host"] == "node2"
+    assert document["first"]["failure"]["causes"][0]["label"] == "gid-row-empty"

@@ -39,7 +39,9 @@ def index() -> str:
     often = Counter(key for each in messages for key in set(keys(each)))
     lines = []
     for each in messages:
-        key = min(keys(each), key=lambda one: (often[one], -len(one), one))
+        # A message may end within a word ("symbol mlx5_"): its last one is the last resort.
+        sure = [key for key in keys(each) if not each.template.endswith(key.split()[-1])]
+        key = min(sure or keys(each), key=lambda one: (often[one], -len(one), one))
         lines.append(f"{key}\t{needle(each)}\n")
     return "".join(lines)
 

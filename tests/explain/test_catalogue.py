@@ -19,8 +19,8 @@ from rdmadiag.explain.log.catalogue import (
     needles,
     rows,
 )
-from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import MESSAGE, recognise
+from rdmadiag.explain.log.kind import MESSAGE, Kind
+from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.sieve.lines import Sieve
@@ -111,7 +111,7 @@ def test_what_healthy_hosts_print_is_no_trouble_whatever_errno_follows() -> None
 
 
 def test_a_completion_that_failed_counts_on_a_line_that_healthy_hosts_print() -> None:
-    line = "Completion with error at client: status 12"
+    line = "NET/IB : Using mlx5_0:1/RoCE; OOB eth0; status=IBV_WC_RETRY_EXC_ERR"
     found = recognise(line.encode())
     assert is_healthy(line)
     assert found is not None
@@ -144,6 +144,53 @@ def test_the_end_of_a_job_alone_says_nothing_of_rdma() -> None:
     ],
 )
 def test_the_start_of_a_healthy_job_is_no_trouble(line: str) -> None:
+    assert recognise(line.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # what drivers print at each start, as their sources have it
+        (
+            "mlx5_core 0000:3b:00.0: mlx5_pcie_event:296:(pid 8): PCIe slot power capability was "
+            "not advertised."
+        ),
+        "mlx5_core 0000:3b:00.0: lag map active ports: 1, 2",
+        "mlx5_core 0000:3b:00.0: FWTracer: Acquire tracer ownership failed 22",
+        "mlx5_core 0000:3b:00.0: AER: Corrected error received: 0000:3b:00.0",
+        "mlx5_core 0000:3b:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
+        "mlx5_core 0000:3b:00.0:   device [15b3:101d] error status/mask=00000001/0000e000",
+        "mlx4_core 0000:03:00.1: PF is not ready - Deferring probe",
+        "mlx4_core 0000:03:00.0: Old device ETS support detected",
+        (
+            "bnxt_en 0000:19:00.0 (unnamed net_device) (uninitialized): Device requests max "
+            "timeout of 100 seconds, may trigger hung task watchdog"
+        ),
+        "infiniband bnxt_re0: DBR pacing disabled with error : 95",
+        "ice 0000:31:00.0: FW LLDP is disabled, DCBx/LLDP in SW mode.",
+        "hns3 0000:7d:00.0: SFP is absent!",
+        "pci 0000:3b:00.0: not enough MMIO resources for SR-IOV",
+        "efa 0000:00:1d.0 rdmap0s29: IB device registered",
+        # connections that came about, or that were ended on purpose
+        'nvme nvme0: new ctrl: NQN "nqn.test", addr 192.0.2.1:4420',
+        "rpcrdma: connection to 192.0.2.1:20049 on mlx5_0, memreg 5 slots 128 ird 16",
+        "iser: iser_cma_handler: address resolved (0): status 0 conn 00000000 id 00000000",
+        "smc: SMC-R lg 00000100 net 1 state changed: SINGLE, pnetid NET1",
+        "rdma_client: end 0",
+        # other transports of programs that have RDMA as well
+        "nvme nvme0: failed to connect socket: -111",
+        "nvmet: ctrl 1 keep-alive timer (15 seconds) expired!",
+        "nvmet: ctrl 1 fatal error occurred!",
+        "tcp.c: 9:nvmf_tcp_req_parse_sgl: *ERROR*: SGL length 0x40000 exceeds max io size 0x20000",
+        "nvme_tcp.c: 9:nvme_tcp_ctrlr_construct: *ERROR*: failed to create admin qpair",
+        (
+            "LNet: 9:0:(acceptor.c:112:lnet_connect_console_error()) Connection to 192.0.2.1@tcp "
+            "at host 192.0.2.1:988 was refused: check that Lustre is running on that node."
+        ),
+        "Connect failed on all available routes: beegfs-storage oss1 [ID: 1]",
+    ],
+)
+def test_nothing_is_found_in_what_hosts_print_without_trouble_of_rdma(line: str) -> None:
     assert recognise(line.encode()) is None
 
 
@@ -189,6 +236,21 @@ def test_a_word_beside_a_star_is_none_to_look_it_up_by() -> None:
 def test_a_row_that_makes_no_sense_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"columns|not a valid"):
         Message(wrong)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("mlx5_ib: disagrees about version of symbol mlx5_core_create_mkey", Kind.FAILURE),
+        ("mlx5_ib: Unknown symbol mlx5_core_create_mkey (err -2)", Kind.FAILURE),
+        ("pcieport 0000:3a:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer", None),
+        ("pcieport 0000:3a:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer", None),
+    ],
+)
+def test_a_message_that_ends_within_a_word_is_found(line: str, kind: Kind | None) -> None:
+    found = message_of(line)
+    assert found is not None
+    assert found.kind is kind
 
 
 @given(st.text(max_size=300))

@@ -11,7 +11,11 @@ from rdmadiag.explain.lookup import all_causes, lookup
 from rdmadiag.preflight.rules import CATALOGUE
 
 BY_A_LINE = {("gid-index-or-family", "index"), ("gid-index-or-family", "family")}
-BY_A_REPORT = {("no-path", "arp-flux")}
+BY_A_REPORT = {
+    ("no-path", "arp-flux"),
+    ("tcp-port-taken", "local-ports-few"),
+    ("no-memory", "address-space-limit-low"),
+}
 
 
 def sentences(row: Cause) -> set[str]:

@@ -48,10 +48,12 @@ def account(label: str, **more: Any) -> dict[str, Any]:
     return {"first": first | more}
 
 
-def story(label: str, severity: str, *hosts: str) -> dict[str, Any]:
+def story(label: str, severity: str, *hosts: str, confirmed: str = "") -> dict[str, Any]:
     cause = {"label": label} if label else None
-    findings = [{"finding": {"severity": severity}}]
-    return {"of_reports": {"cause": cause, "hosts": hosts, "findings": findings}}
+    proven = severity == "critical"
+    causes = [{"label": confirmed, "standing": "confirmed"}]
+    first = {"where": "left.log", "failure": {"causes": causes}} if confirmed else None
+    return {"of_reports": {"cause": cause, "hosts": hosts, "is_proven": proven}, "first": first}
 
 
 def test_what_both_reports_prove_stands_between_the_findings_of_one_host() -> None:
@@ -62,7 +64,19 @@ def test_what_both_reports_prove_stands_between_the_findings_of_one_host() -> No
     assert of_all(warn, proven, logs) == Answer("no-route", "left")
     assert of_all({}, story("no-path", "warn", "left", "right"), logs) == Answer("no-path", "both")
     assert of_all(warn, story("no-path", "warn", "left"), logs) == Answer("some", "right")
+    assert of_all({}, story("no-path", "warn"), logs) == Answer("no-path", "between")
     assert of_all({}, {"of_reports": None}, logs) == logs
+
+
+def test_a_cause_that_a_report_confirms_stands_before_a_warning_of_another_kind() -> None:
+    warn = {"right": [{"rule": "some", "severity": "warn"}]}
+    shown = story("", "", confirmed="memlock")
+    assert of_all(warn, shown, NOTHING) == Answer("memlock", "left")
+    pointed = story("no-path", "warn", "left", confirmed="no-path")
+    assert of_all(warn, pointed, NOTHING) == Answer("some", "right")
+
+
+def test_without_a_cause_of_both_reports_the_logs_are_left() -> None:
     assert of_all({}, story("", "warn"), NOTHING) == NOTHING
 
 

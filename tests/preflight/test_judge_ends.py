@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from lab.machine import GidRow, Machine, NetDev, Way, roce_rows
+from lab.machine import DEFAULT_RULES, GidRow, Machine, NetDev, Rule, Way, roce_rows
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
+from rdmadiag.gid.registry import chosen
 from rdmadiag.preflight.judge_ends import EndsVerdict, judge, with_ways
 from rdmadiag.preflight.rules.ends import RULES
 from rdmadiag.view.compat import compat
@@ -21,7 +22,7 @@ from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
-PERMANENT, REACHABLE, FAILED = 0x80, 0x02, 0x20
+PERMANENT, REACHABLE, STALE, FAILED = 0x80, 0x02, 0x04, 0x20
 BLACKHOLE, UNREACHABLE, UNICAST, LOCAL = 6, 7, 1, 2
 
 
@@ -78,7 +79,7 @@ def v(kind: str) -> Callable[[Machine], Machine]:
     return change
 
 
-ROW = ("eth0", "192.0.2.2")
+ROW, BACK = ("eth0", "192.0.2.2"), ("eth0", "192.0.2.1")
 SENDER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 1)))
 
 
@@ -168,8 +169,45 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
     "another MTU": (
         one(),
         netdev(two(), mtu=1500),
-        [("ends-mtu-differs", "warn", "node1+node2")],
+        [("ends-mtu-differs", "warn", "node1")],
     ),
+    "an MTU below that of Ethernet": (
+        one(),
+        netdev(two(), mtu=1400),
+        [("ends-mtu-differs", "warn", "node2")],
+    ),
+    "a rule of the source address that leads nowhere": (
+        one(
+            rules=(*DEFAULT_RULES, Rule(32000, table=100, source="192.0.2.1/32")),
+            ways=(Way("0.0.0.0/0", kind=UNREACHABLE, table=100),),
+        ),
+        two(),
+        [("cm-leaves-by-other-netdev", "critical", "node1")],
+    ),
+    "a peer that was heard while it got no answer": (
+        one(neighbours={ROW: (STALE, PEER_MAC, 5.0)}),
+        two(neighbours={BACK: (FAILED, OTHER_MAC, 2.0)}),
+        [("ends-not-heard", "warn", "node1"), ("cm-neighbour-failed", "warn", "node2")],
+    ),
+    "a peer that was heard long before": (
+        one(neighbours={ROW: (STALE, PEER_MAC, 500.0)}),
+        two(neighbours={BACK: (FAILED, OTHER_MAC, 2.0)}),
+        [("cm-neighbour-failed", "warn", "node2")],
+    ),
+    "a VLAN at one end, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan"),
+        two(),
+        [("ends-layers-differ", "warn", "node1"), ("cm-neighbour-failed", "warn", "node1")],
+    ),
+    "a VLAN at one end and a bond at the other, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan"),
+        netdev(two(), kind="bond"),
+        [
+            ("ends-layers-differ", "warn", "node1+node2"),
+            ("cm-neighbour-failed", "warn", "node1"),
+        ],
+    ),
+    "a VLAN at one end": (netdev(one(), kind="vlan"), two(), []),
     "another subnet without a route": (
         one(),
         node("198.51.100.2/24", PEER_MAC),
@@ -249,9 +287,125 @@ def test_what_is_found_is_the_same_from_the_other_end(name: str) -> None:
     assert sorted(there_first) == sorted(said(judged(here, there)))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_no_critical_finding_stands_below_an_answer_that_they_can_talk(name: str) -> None:
+    here, there, wanted = CASES[name]
+    found = with_ways(compat(side(here), side(there), ()), judged(here, there))
+    critical = any(severity == "critical" for _, severity, _ in wanted)
+    assert (found.talks in (Talks.UNKNOWN, Talks.NO)) is critical
+
+
+ROUTED = (
+    one(ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254"),)),
+    node(
+        "198.51.100.2/24", "0c:42:a1:00:00:01", ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)
+    ),
+)
+
+
+def test_one_mac_address_stops_hosts_of_one_subnet_and_is_not_known_beyond_a_router() -> None:
+    near = one(), node("192.0.2.2/24", "0c:42:a1:00:00:01")
+    for ends, talks in ((near, Talks.NO), (ROUTED, Talks.UNKNOWN)):
+        found = with_ways(compat(*map(side, ends), ()), judged(*ends))
+        assert found.talks is talks
+        assert found.why.endswith("[ends-mac-twice]")
+
+
+def test_a_way_that_rdma_cm_alone_does_not_find_is_not_known() -> None:
+    here = with_dummy(one(), ways=(Way("192.0.2.2/32", "dummy0", source="203.0.113.1"),))
+    found = with_ways(compat(side(here), side(two()), ()), judged(here, two()))
+    assert found.talks is Talks.UNKNOWN
+    assert found.why.endswith("[cm-no-device]")
+
+
+def two_rails(machine: Machine, last: int, **changes: Any) -> Machine:
+    """With mlx5_1 on eth1 besides."""
+    mac = f"0c:42:a1:00:02:{last:02x}"
+    second = NetDev("eth1", mac=mac, addresses=(f"198.18.0.{last}/24",))
+    port = replace(
+        machine.devices[0].ports[0],
+        netdev="eth1",
+        gids=roce_rows("eth1", mac, f"198.18.0.{last}"),
+    )
+    device = replace(
+        machine.devices[0], name="mlx5_1", node_guid=f"0c42:a103:0002:{last:04x}", ports=(port,)
+    )
+    return machine.change(
+        devices=(*machine.devices, device), netdevs=(*machine.netdevs, second), **changes
+    )
+
+
+def test_a_way_that_is_stopped_stops_the_ports_that_send_by_it_and_no_others() -> None:
+    here = two_rails(one(), 1, ways=(Way("192.0.2.2/32", kind=UNREACHABLE),))
+    there = two_rails(two(), 2)
+    found = with_ways(compat(side(here), side(there), ()), judged(here, there))
+    assert [(each.here.device, each.talks) for each in found.ports] == [
+        ("mlx5_1", Talks.YES),
+        ("mlx5_0", Talks.NO),
+    ]
+    assert found.talks is Talks.YES
+    assert "; but not mlx5_0/1 - mlx5_0/1: " in found.why
+
+
+def test_stacks_are_no_better_than_the_ways_of_their_ports() -> None:
+    here = one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),))
+    found = with_ways(compat(side(here), side(two()), chosen(("nccl",))), judged(here, two()))
+    assert {each.talks for each in found.ports[0].stacks} == {Talks.NO}
+
+
+def test_ports_whose_ways_were_not_looked_at_are_not_known_where_all_others_are_stopped() -> None:
+    here = two_rails(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), 1)
+    found = with_ways(compat(side(here), side(two()), ()), judged(here, two()))
+    assert [(each.here.device, each.talks) for each in found.ports] == [
+        ("mlx5_1", Talks.UNKNOWN),
+        ("mlx5_0", Talks.NO),
+    ]
+    assert found.talks is Talks.UNKNOWN
+
+
 def test_every_rule_has_a_case() -> None:
     shown = {rule for _, _, found in CASES.values() for rule, _, _ in found}
-    assert {rule.code for rule in RULES} <= shown
+    assert {rule.code for rule in RULES} <= shown | {"ends-named-address-unusable"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said_of_it"),
+    [
+        ({"up": False}, "is on eth0, which is down"),
+        ({"flags": {"192.0.2.2": 0x40}}, "on eth0, is tentative still"),
+        ({"flags": {"192.0.2.2": 0x08}}, "on eth0, is a duplicate of another host's"),
+    ],
+)
+def test_an_address_that_was_used_is_to_work_at_its_host(
+    changes: dict[str, Any], said_of_it: str
+) -> None:
+    found = judged(one(), netdev(two(), **changes), frozenset({"192.0.2.2"}))
+    (bad,) = [e for e in found.findings if e.finding.rule == "ends-named-address-unusable"]
+    assert (bad.hosts, bad.finding.severity) == (("node2",), "critical")
+    assert said_of_it in bad.finding.summary
+    unnamed = judged(one(), netdev(two(), **changes))
+    assert "ends-named-address-unusable" not in {e.finding.rule for e in unnamed.findings}
+
+
+@pytest.mark.parametrize(
+    ("used", "hosts"),
+    [("192.0.2.2", ("node2",)), ("198.51.100.1", ("node1",)), ("203.0.113.9", ("node1", "node2"))],
+)
+def test_of_two_subnets_the_one_in_which_the_peer_was_not_looked_for_is_off(
+    used: str, hosts: tuple[str, ...]
+) -> None:
+    found = judged(one(), node("198.51.100.2/24", PEER_MAC), frozenset({used}))
+    assert found.findings[0].hosts == hosts
+
+
+def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
+    here = one(
+        neighbours={ROW: (REACHABLE, PEER_MAC), ("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)}
+    )
+    found = judged(here, two())
+    assert (found.heard, found.unanswered) == (("node1",), (("node1", "192.0.2.9"),))
+    old = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 500.0)})
+    assert judged(old, two()).unanswered == ()
 
 
 def test_a_finding_names_the_object_and_lines_that_mend_it() -> None:
@@ -316,12 +470,16 @@ def test_a_way_of_one_family_alone_does_not_stop_the_hosts() -> None:
     assert said(verdict) == [("cm-no-way", "critical", "node1")]
 
 
-def test_compat_says_between_which_addresses_nothing_passes() -> None:
+def test_compat_says_between_which_addresses_nothing_passes_and_for_which_stacks() -> None:
     here = both_families(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), "2001:db8::1/64")
     there = both_families(two(), "2001:db8::2/64")
-    found = with_ways(compat(side(here), side(there), ()), judged(here, there))
-    assert found.talks is Talks.YES
-    assert found.why.endswith("; but not between 192.0.2.1 and 192.0.2.2  [cm-no-way]")
+    stacks = chosen(("nccl@2.27", "brpc"))
+    found = with_ways(compat(side(here), side(there), stacks), judged(here, there))
+    assert found.talks is Talks.UNKNOWN
+    assert "not between 192.0.2.1 and 192.0.2.2  [cm-no-way]" in found.why
+    assert found.why.endswith("nothing is known against 2001:db8::1 and 2001:db8::2")
+    said = {each.stack: each.talks for each in found.ports[0].stacks}
+    assert said == {"nccl": Talks.NO, "brpc": Talks.UNKNOWN}, "by IPv4, and by IPv6"
 
 
 def side(machine: Machine) -> Side:

@@ -28,7 +28,7 @@ from tests.redact.records import (
 )
 
 EVERYBODYS = {
-    # Names that identify nobody, of the table ORDINARY of rdmadiag.redact.text.
+    # Names that identify nobody, of the table ORDINARY of rdmadiag.redact.names.
     *("user", "systemd", "bash", "python", "python3", "rdmadiag", "pytest", "slurmstepd"),
 }
 EVERYBODYS_NETWORKS = tuple(

@@ -12,6 +12,7 @@ from rdmadiag.fleet.changed import (
     Differences,
     Folded,
     NotCompared,
+    Part,
     Sameness,
     Statuses,
     Which,
@@ -88,7 +89,40 @@ def test_items_without_names_are_counted_and_shown_if_asked_for() -> None:
     short = lines(found(*routes))
     assert short[3:] == ["  routing.routes[]: 2 gone, 1 new", "  routing.routes[].source: 1 other"]
     assert "    {a} → (none)" in lines(found(*routes), verbose=True)
-    assert answer(found(*routes))[1] == "0 newly wrong, 0 mended, 2 changed and harmless"
+    assert answer(found(*routes))[1] == (
+        "0 newly wrong, 0 mended, 2 changed, and no rule says that it is wrong"
+    )
+
+
+def test_of_an_object_the_keys_that_changed_went_and_came_are_named() -> None:
+    parts = (
+        *(Part(f"max_{at}", "1", "2") for at in range(5)),
+        Part("old", "9", None),
+        Part("new", None, "8"),
+    )
+    limits = replace(fact("adapter[0].limits", "{a=1 …", "{a=1 …", "mlx5_0"), parts=parts)
+    (line,) = lines(found(limits))[3:]
+    assert line == (
+        "  mlx5_0  limits: changed: max_0 1 → 2, max_1 1 → 2, max_2 1 → 2 and 2 more; gone: old; "
+        "new: new"
+    )
+    every = lines(found(limits), verbose=True)[3:]
+    assert every[0] == "  mlx5_0  limits:"
+    assert [line.strip() for line in every[5:]] == [
+        "changed: max_4 1 → 2",
+        "gone: old 9",
+        "new: new 8",
+    ]
+
+
+def test_items_of_a_list_that_came_and_went_share_a_line() -> None:
+    netdevs = [
+        fact("ethtool.netdevs[eth0]", "{netdev=eth0}", "(none)"),
+        fact("ethtool.netdevs[eth1]", "(none)", "{netdev=eth1}"),
+        fact("ethtool.netdevs[eth2]", "(none)", "{netdev=eth2}"),
+    ]
+    assert lines(found(*netdevs))[3:] == ["  ethtool.netdevs: gone: eth0; new: eth1, eth2"]
+    assert "  ethtool.netdevs[eth0]: {netdev=eth0} → (none)" in lines(found(*netdevs), verbose=True)
 
 
 def test_an_adapter_of_another_kind_is_one_line_until_all_are_wanted() -> None:
@@ -98,7 +132,7 @@ def test_an_adapter_of_another_kind_is_one_line_until_all_are_wanted() -> None:
         replace(fact("adapter[0].port[1].rate", "10", "400", "mlx5_0"), port=1),
         fact("adapter[1].firmware", "28.42.1000", "28.43.1014", "mlx5_1"),
     )
-    assert "2 changed and harmless" in answer(every)[1]
+    assert "2 changed, and no rule says" in answer(every)[1]
     assert lines(every)[3] == (
         "  mlx5_0 is another kind of adapter (driver: rxe → mlx5_core): 3 facts that changed "
         "(--verbose lists them)"

@@ -9,7 +9,9 @@ from lab.samples import roce_host
 from rdmadiag.facts import Limit, Missing, Why
 from rdmadiag.facts.limits import CgroupRdma, HostLimits, NeighbourTable
 from rdmadiag.sources.limits import (
+    parse_address_space,
     parse_cgroups,
+    parse_cpu_time,
     parse_neighbour_statistics,
     parse_open_files,
     parse_port_range,
@@ -60,6 +62,10 @@ def test_other_statistics_are_malformed(raw: bytes) -> None:
 def test_the_limit_on_open_files(row: str, expected: Limit) -> None:
     raw = f"Limit Soft Hard Units\nMax open files            {row} files     \n"
     assert parse_open_files(raw.encode()) == expected
+    raw = (
+        f"Max cpu time              {row} seconds   \nMax address space         {row} bytes     \n"
+    )
+    assert parse_cpu_time(raw.encode()) == parse_address_space(raw.encode()) == expected
 
 
 def test_a_process_has_a_cgroup_in_each_hierarchy() -> None:
@@ -116,6 +122,8 @@ def test_a_host_is_read_whole() -> None:
         (1024, 65535),
         Limit(1024, "unlimited"),
         (),
+        Limit("unlimited", "unlimited"),
+        Limit("unlimited", "unlimited"),
     )
 
 

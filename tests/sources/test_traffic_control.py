@@ -10,6 +10,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.facts.traffic_control import IN, OUT, Netem, Qdisc, TrafficControl, TrafficFilter
 from rdmadiag.host import netlink
 from rdmadiag.sources.traffic_control import (
+    parse_bucket,
     parse_filters,
     parse_netem,
     parse_qdiscs,
@@ -159,6 +160,21 @@ def netem(loss: float = 0.0, delay_ms: int = 0, corrupt: float = 0.0) -> bytes:
         (4, struct.pack("=II", int(corrupt * 0xFFFFFFFF), 0)),
         (10, struct.pack("=q", delay_ms * 1_000_000)),
     )
+
+
+def tbf(rate: int, burst: int) -> bytes:
+    """`rate` in bytes a second; the bucket in ticks of 64 ns."""
+    ticks = burst * 1_000_000_000 // 64 // rate
+    parms = struct.pack("=8xI8xIIII", rate, 0, 65536, ticks, 0)
+    return attributes((1, parms))
+
+
+def test_a_token_bucket_has_a_rate_and_a_size() -> None:
+    found = parse_bucket(tbf(2500, 1600))
+    assert found is not None
+    assert found.bytes_per_second == 2500
+    assert abs(found.burst_bytes - 1600) <= 1
+    assert parse_bucket(tbf(2500, 1600)[:20]) is None
 
 
 def test_netem_says_what_it_does() -> None:

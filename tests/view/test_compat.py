@@ -14,8 +14,8 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.gid.registry import chosen
 from rdmadiag.sources.run import gather
-from rdmadiag.view.compat import Agreement, Compat, compat, stack_cannot
-from rdmadiag.view.peer_picks import Side, Talks
+from rdmadiag.view.compat import Agreement, Compat, compat, of_stacks
+from rdmadiag.view.peer_picks import BEST_FIRST, Side, Talks
 from rdmadiag.view.reconcile import devices, ports
 from tests.fleet.record_pairs import other_host
 
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
         "whether they are on one link is not known",
     ),
     "RoCE v1 and v2": (v1_alone(ROCE), v2_alone(PEER), Talks.NO, "roce_v1"),
-    "no GID": (ROCE, PEER.with_port(gids={}), Talks.NO, "one of them has no GID"),
+    "no GID": (ROCE, PEER.with_port(gids={}), Talks.NO, "the second has no GID"),
     "no link": (ROCE, down(PEER), Talks.NO, "B has no active port: mlx5_0/1 down"),
     "RoCE and InfiniBand": (
         ROCE,
@@ -180,12 +180,61 @@ def test_a_lid_that_was_not_read_might_be_the_other_ends_too() -> None:
     assert compat(side(IB.evidence()), side(blind), STACKS).talks is Talks.UNKNOWN
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_stack_is_no_better_than_its_ports(name: str) -> None:
+    here, there, *_ = CASES[name]
+    for pair in between(here, there).ports:
+        assert all(
+            BEST_FIRST.index(each.talks) >= BEST_FIRST.index(pair.talks) for each in pair.stacks
+        )
+
+
+def test_a_stack_that_takes_link_local_gids_across_subnets_is_not_known() -> None:
+    found = compat(side(ROCE.evidence()), side(other_subnet(PEER).evidence()), chosen(("nccl",)))
+    said = {each.version: each.talks for each in found.ports[0].stacks}
+    assert said.pop("≤2.20") is Talks.UNKNOWN
+    assert set(said.values()) == {Talks.ROUTED}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_port_without_a_gid_has_no_subnet_to_compare(swapped: bool) -> None:
+    ends = (PEER.with_port(gids={}), ROCE) if swapped else (ROCE, PEER.with_port(gids={}))
+    found = between(*ends)
+    assert rows(found, Agreement.STOPS) == {"gids"}
+    assert "subnets" not in {row.subject for row in found.ports[0].rows}
+    which = "the first" if swapped else "the second"
+    assert found.why.endswith(f"{which} has no GID")
+
+
+def test_a_named_stack_decides_by_the_ports_that_suit_it() -> None:
+    assert of_stacks(between(ROCE, PEER), STACKS).talks is Talks.YES
+    bare = between(ROCE, PEER.with_port(gids={}))
+    assert of_stacks(bare, STACKS) == bare
+    second = IB_PEER.with_port(0, pkeys=(0x8003,))
+    assert of_stacks(between(IB, second), STACKS).talks is Talks.YES
+    odd = of_stacks(between(ROCE, PEER), chosen(("jaccl",)))
+    assert odd.talks is Talks.UNKNOWN
+    assert odd.why.startswith("MLX JACCL ")
+    empty = PEER.with_port(gids={3: PEER.devices[0].ports[0].gids[3]})
+    old = chosen(("nccl@2.20",))
+    by_index = compat(side(ROCE.evidence()), side(empty.evidence()), old)
+    assert by_index.talks is Talks.YES
+    assert of_stacks(by_index, old).talks is Talks.NO
+
+
+def test_ports_that_do_best_stand_first_and_the_others_are_named() -> None:
+    found = between(IB, IB_PEER.with_port(0, pkeys=(0x8003,)))
+    assert [(each.here.device, each.talks) for each in found.ports] == [
+        ("mlx5_1", Talks.YES),
+        ("mlx5_0", Talks.NO),
+    ]
+    assert "; but not mlx5_0/1 - mlx5_0/1: no partition has both" in found.why
+
+
 def test_stacks_stand_beside_the_ports() -> None:
     (pair,) = between(ROCE, PEER).ports
     assert {each.stack for each in pair.stacks} == {"ucx", "nccl"}
     assert {each.talks for each in pair.stacks} == {Talks.YES}
-    assert not stack_cannot(between(ROCE, PEER))
-    assert stack_cannot(between(ROCE, PEER.with_port(gids={})))
 
 
 @pytest.mark.parametrize("source", ["sysfs", "verbs", "netdev", "nldev"])
@@ -253,21 +302,41 @@ def test_a_host_of_which_no_source_answered_is_not_known() -> None:
 # --- Macs -----------------------------------------------------------------------------------------
 
 
+OTHER = "0B0E7A6C-0000-4000-8000-000000000001"
+
+
+def of_domain(evidence: Evidence, uuid: str | Missing) -> Evidence:
+    """Another Mac, or the one at the other end of the cable."""
+    assert not isinstance(evidence.thunderbolt, Missing)
+    buses = tuple(replace(bus, domain_uuid=uuid) for bus in evidence.thunderbolt.buses)
+    return replace(evidence, thunderbolt=replace(evidence.thunderbolt, buses=buses))
+
+
 def test_a_cable_to_another_mac_stops_them() -> None:
-    one = side(mac())
-    found = compat(one, one, chosen(("jaccl",)))
+    here = mac()
+    assert not isinstance(here.thunderbolt, Missing)
+    own = {bus.domain_uuid for bus in here.thunderbolt.buses}
+    found = compat(side(here), side(of_domain(here, OTHER)), chosen(("jaccl",)))
     assert found.talks is Talks.NO
     assert found.why.endswith("the cable of rdma_en1 leads to another computer than the peer")
-    assert "cable" in rows(found, Agreement.STOPS)
+    (row,) = [row for row in found.ports[0].rows if row.agreement is Agreement.STOPS]
+    assert row.subject == "cable"
+    assert str(row.here).split(" → ")[0] in own
+    assert str(row.there).split(" → ")[0] == OTHER
+
+
+def test_two_records_of_one_mac_are_said_to_be_so() -> None:
+    one = side(mac())
+    found = compat(one, one, chosen(("jaccl",)))
+    assert found.talks is Talks.UNKNOWN
+    assert found.why.endswith(": one Mac, by two records")
 
 
 def test_a_cable_between_the_two_lets_link_local_addresses_talk() -> None:
     here = mac()
     assert not isinstance(here.thunderbolt, Missing)
     (peer,) = {each.domain_uuid for bus in here.thunderbolt.buses for each in bus.peers}
-    buses = tuple(replace(bus, domain_uuid=peer) for bus in here.thunderbolt.buses)
-    there = replace(here, thunderbolt=replace(here.thunderbolt, buses=buses))
-    found = compat(side(here), side(there), chosen(("jaccl",)))
+    found = compat(side(here), side(of_domain(here, peer)), chosen(("jaccl",)))
     assert found.talks is Talks.YES
     assert "cable" in rows(found, Agreement.SAME)
 
@@ -277,7 +346,7 @@ def test_cables_that_name_no_computer_are_not_known() -> None:
     assert not isinstance(here.thunderbolt, Missing)
     buses = tuple(replace(bus, peers=()) for bus in here.thunderbolt.buses)
     alone = replace(here, thunderbolt=replace(here.thunderbolt, buses=buses))
-    found = compat(side(alone), side(alone), chosen(("jaccl",)))
+    found = compat(side(alone), side(of_domain(alone, OTHER)), chosen(("jaccl",)))
     assert (found.talks, found.why.rpartition(": ")[2]) == (
         Talks.UNKNOWN,
         "cable is not known at both ends",

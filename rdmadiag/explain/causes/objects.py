@@ -86,7 +86,14 @@ ROWS: Final = (
     Cause(
         "no-memory",
         "the kernel has no memory left",
-        {"died": "perhaps somebody else ended the process: the kernel, when memory ran out"},
+        {
+            "huge-pages": "the host has no huge pages left, where the program wants its buffers",
+            "address-space-limit-low": "the program may have no more address space (ulimit -v)",
+            "died": "perhaps somebody else ended the process: the kernel, when memory ran out",
+        },
+        linux=("free -m", "grep -i huge /proc/meminfo   # HugePages_Free", "ulimit -v", DMESG),
+        named_by=("address-space-limit-low",),
+        stages=MAKING,
     ),
     Cause(
         "remote-key-wrong",
@@ -168,7 +175,7 @@ ROWS: Final = (
         "the limit on open files (ulimit -n) is reached",
         linux=("ulimit -n", "# for a service: LimitNOFILE= in its unit"),
         named_by=("open-files-limit-low",),
-        stages=OPENING | MAKING,
+        stages=OPENING | MAKING | {Stage.CONNECT},
     ),
     Cause(
         "argument-refused",

@@ -4,6 +4,7 @@ from typing import Final
 
 from rdmadiag.explain.causes.cause import Cause
 from rdmadiag.explain.remedies import GIDS
+from rdmadiag.facts.attempt import Stage
 
 ROWS: Final = (
     # --- before the device is touched ----------------------------------------------------
@@ -21,6 +22,9 @@ ROWS: Final = (
     Cause(
         "tcp-port-taken",
         "another program listens at that TCP port: perhaps an earlier one",
+        {"local-ports-few": "no local port is left to connect from"},
+        named_by=("local-ports-few",),
+        stages=frozenset({Stage.CONNECT}),
         linux=("sudo ss -tlnp   # who listens there?", "# or another port, at both ends: -p"),
     ),
     Cause("tcp-port-privileged", "the TCP port is one that root alone may listen at"),

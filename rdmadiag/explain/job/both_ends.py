@@ -57,6 +57,7 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
     one, other = parts
     return (
         _differ(one, other)
+        or _died(one, other)
         or (None if timed else _of_itself(one, other))
         or _waited(one, other)
         or _waited(other, one)
@@ -106,6 +107,14 @@ def _shown(
             causes = all_stated(labels, seen.meaning.what)
             return Compared(part, seen, causes, evidence, certain)
     return None
+
+
+def _died(one: Part, other: Part) -> Compared | None:
+    """A signal ended one of the programs, and neither failed by itself."""
+    ended = [part for part in (one, other) if part.talk.died]
+    if len(ended) != 1 or any(_own_failure(part) is not None for part in (one, other)):
+        return None
+    return Compared(ended[0], ended[0].died(), (), ())
 
 
 # --- who failed by itself ----------------------------------------------------------------------

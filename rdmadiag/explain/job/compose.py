@@ -6,7 +6,7 @@ path broke, and the others only saw that it broke.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -27,6 +27,7 @@ from rdmadiag.explain.job.story import (
     JobGroup,
     JobReport,
     NotUnderstood,
+    PrintedEnd,
     Silent,
     Step,
     Story,
@@ -36,6 +37,8 @@ from rdmadiag.explain.log.account import Account, Collector, Failure, LikelyCaus
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.rank import MOST_CAUSES
 from rdmadiag.explain.remedies import fill
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.fleet.lines import Mark
 from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.quoting import shell_word
 
@@ -46,6 +49,7 @@ take up to half of it (timeout 20, 7 retries)."""
 SPANS: Final = (0.0, 1.0, 10.0, 60.0, 600.0, float("inf"))
 _MOST: Final = 50  # groups of each kind
 _NAMES: Final = 8
+_BESIDE: Final = 8  # files
 _FINDINGS: Final = 6
 _GRAVE: Final = (Severity.CRITICAL, Severity.WARN)
 
@@ -158,7 +162,33 @@ class _Composer:
             unused_reports=tuple(self._collected.unused_reports[:_MOST]),
             sources=tuple(self._collected.sources),
             dropped=sum(part.dropped for part in self._collected.parts),
+            printed=tuple(self._printed()),
+            also_first=() if both is not None and both.is_certain else self._beside(first),
         )
+
+    def _printed(self) -> Iterator[PrintedEnd]:
+        """Of files of one process each, whose host is known."""
+        for part in self._collected.parts[:_BESIDE]:
+            host, own = self._members.identity(part.own)[1], part.talk.ends.get("local")
+            device = part.talk.header.get("Device")
+            tried = part.talk.tried
+            if host is not None and part.mark is Mark.NONE and (device or own or tried):
+                gid = str(own.gid) if own and own.gid and not own.gid.is_zero else None
+                yield PrintedEnd(host, part.where, device, gid, tried)
+
+    def _beside(self, first: _Placed | None) -> tuple[FirstFailure, ...]:
+        """The first failure of each other file, where none has a clock."""
+        if first is None or first.at is not None or len(self._collected.parts) > _BESIDE:
+            return ()
+        found: dict[str, _Placed] = {}
+        for each in self._placed:
+            known = found.get(each.seen.where)
+            if each.seen.meaning.kind is Kind.FAILURE and (
+                known is None or each.seen.line < known.seen.line
+            ):
+                found[each.seen.where] = each
+        found.pop(first.seen.where, None)
+        return tuple(map(self._first_failure, found.values()))
 
     def _first(self, placed: Sequence[_Placed]) -> _Placed | None:
         """The earliest; of one second those that are of their own end alone."""
@@ -199,8 +229,17 @@ class _Composer:
             seen.where,
             seen.line,
             timed,
-            failure_of(seen),
+            self._with_row(failure_of(seen), seen),
         )
+
+    def _with_row(self, failure: Failure, seen: Occurrence) -> Failure:
+        """With the device and the row of its GID table that perftest printed in its header."""
+        part = next((each for each in self._collected.parts if each.where == seen.where), None)
+        header = part.talk.header if part and part.mark is Mark.NONE else {}
+        row = header.get("GID index", "")
+        if failure.stage != Stage.RTR or failure.gid_index is not None or not row.isdecimal():
+            return failure
+        return replace(failure, gid_index=int(row), device=failure.device or header.get("Device"))
 
     def _whom(self, first: _Placed) -> JobEnd | None:
         seen, place = first.seen, first.there

@@ -5,24 +5,26 @@ other, that is the answer. Where they show nothing, what is between the hosts is
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from rdmadiag.explain.causes import stated
-from rdmadiag.explain.job.story import FirstFailure, OfReports, Story
+from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.preflight.judge_ends import NOTHING_PASSES, EndFinding, EndsVerdict
 from rdmadiag.preflight.verdict import Severity
 from rdmadiag.quoting import shell_word
+from rdmadiag.view.ends import Has
 
 LABELS: Final = {
     "cm-no-way": "no-route",
+    "cm-leaves-by-other-netdev": "no-route",
     "cm-no-device": "no-rdma-at-address",
     "cm-no-gid": "no-rdma-at-address",
     "cm-address-of-other-netdev": "no-rdma-at-address",
-    "cm-neighbour-failed": "peer-unreachable",
     "cm-port-not-active": "port-down",
     "ends-peer-address-here": "peer-is-own-address",
     "ends-mac-twice": "peer-unreachable",
@@ -36,8 +38,19 @@ LABELS: Final = {
     "ends-protocols-differ": "link-layers-differ",
     "ends-no-common-gid": "gid-index-or-family",
     "ends-no-common-partition": "no-path",
+    "ends-named-address-unusable": "peer-unreachable",
+    "ends-layers-differ": "peer-unreachable",
+    "ends-not-heard": "peer-unreachable",
+    "cm-neighbour-failed": "peer-unreachable",
 }
-"""Rule of two reports → the cause of a failure that it proves."""
+"""Rule of two reports → the cause of a failure that it proves; of one severity the first counts."""
+
+_ORDER: Final = {rule: place for place, rule in enumerate(LABELS)}
+_OF_DATA: Final = frozenset({"ends-mtu-differs"})
+"""What lets a connection be made, and breaks it later."""
+_OF_NEIGHBOURS: Final = frozenset({"cm-neighbour-failed", "ends-not-heard", "ends-layers-differ"})
+"""Once data was to be sent the ends had met: what is lost since is lost on the way."""
+_CONNECTING: Final = frozenset({Stage.CONNECT, Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE})
 
 _ON_THE_WAY: Final = frozenset(
     {
@@ -52,9 +65,10 @@ _HEARD_FROM_PEER: Final = frozenset(
 _PERHAPS_OF_A_HOST: Final = frozenset({"firewall", "roce-port-dropped"})
 """What silence is taken for first, and would stand in the report of the host that does it."""
 _OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
+_OF_THE_LINK: Final = frozenset({"peer-unreachable", "no-route", "peer-host-down"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
-_CONNECTS_TO: Final = re.compile(r"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)")
-"""perftest's and ibv_*_pingpong's line of the TCP connection."""
+_BY_RDMA_CM: Final = re.compile(r"RDMA_CM_EVENT|\bCM event|\brdma_", re.IGNORECASE)
+RDMA_CM: Final = "/dev/infiniband/rdma_cm"
 _MOST_CAUSES: Final = 6
 
 
@@ -62,10 +76,11 @@ def with_reports(
     story: Story,
     judged: Mapping[tuple[str, str], EndsVerdict],
     addresses: Mapping[str, frozenset[str]],
+    present: Mapping[str, Has] = MappingProxyType({}),
 ) -> Story:
     """The story with what each pair of hosts came to.
 
-    `addresses`: of each host that has a report, all its own.
+    `addresses`: of each host that has a report, all its own. `present`: its devices and GIDs.
     """
     if not judged:
         return story
@@ -88,21 +103,144 @@ def with_reports(
         "",
         _ask(judged, findings),
     )
-    chosen = next((each for each in findings if each.finding.rule in LABELS), None)
-    if chosen is not None:
-        found = replace(found, cause=_cause(chosen), hosts=chosen.hosts, object=chosen.object)
-    elif (stranger := _stranger(story.first, addresses)) is not None:
+    chosen = _chosen(findings, story.first)
+    gone = next(_gone(story.printed, present), None)
+    if gone is not None and not (chosen and chosen.finding.severity is Severity.CRITICAL):
+        found = replace(found, cause=gone[0], hosts=(gone[1],), object=gone[2], is_proven=True)
+    elif chosen is not None:
+        of_data = story.first is not None and story.first.failure.stage is Stage.DATA
+        if of_data and chosen.finding.rule in _OF_NEIGHBOURS:
+            cause, hosts = _cause(chosen, "no-path"), tuple[str, ...]()
+        else:
+            cause, hosts = _cause(chosen), _where(chosen)
+        proven = chosen.finding.severity is Severity.CRITICAL
+        found = replace(found, cause=cause, hosts=hosts, object=chosen.object, is_proven=proven)
+    elif story.first is None and clear and _is_silent(story):
+        found = replace(found, cause=_of_silence(judged))
+    elif (without := _without_rdma_cm(story.first, judged)) is not None:
+        found = replace(
+            found, cause=without[0], hosts=(without[1],), object=RDMA_CM, is_proven=True
+        )
+    elif (stranger := _stranger(story, judged, addresses)) is not None:
         cause, host, address = stranger
         found = replace(found, cause=cause, hosts=(host,), object=f"address {address}")
     first = story.first
     if first is not None and _is_of_the_way(first.failure):
-        first = replace(first, failure=_ranked(first.failure, found, chosen))
+        heard = _answers(story, judged, addresses)
+        link = first.failure.stage in _CONNECTING and any(v.heard for v in judged.values())
+        failure = _ranked(first.failure, found, chosen, heard=heard, link=heard or link)
+        first = replace(first, failure=failure)
     return replace(story, first=first, of_reports=found)
 
 
-def _cause(found: EndFinding) -> LikelyCause:
+def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFinding | None:
+    """What is proven, else what points at the way, where that may be what failed."""
+    among = [each for each in findings if each.finding.rule in LABELS]
+    if first is not None:
+        of_the_way = _is_of_the_way(first.failure)
+        connecting = first.failure.stage in _CONNECTING
+        among = [
+            each
+            for each in among
+            if each.finding.severity is Severity.CRITICAL
+            or (of_the_way and not (connecting and each.finding.rule in _OF_DATA))
+        ]
+    return min(
+        among,
+        key=lambda each: (
+            each.finding.severity is not Severity.CRITICAL,
+            _ORDER[each.finding.rule],
+        ),
+        default=None,
+    )
+
+
+def _gone(
+    printed: Sequence[PrintedEnd], present: Mapping[str, Has]
+) -> Iterator[tuple[LikelyCause, str, str]]:
+    """What a program printed as its own end, and its host's report has not."""
+    for each in printed:
+        seen = present.get(each.host)
+        for label, kind, name, every in (
+            ("device-removed", "device", each.device, seen and seen.devices),
+            ("gid-row-removed", "GID", each.gid, seen and seen.gids),
+        ):
+            if name is None or not every or name in every:
+                continue
+            text = f"{each.where} has the {kind} {name}, and the report of {each.host} has not"
+            cause = stated(label, "after the failure").text
+            yield (
+                LikelyCause(label, cause, Standing.CONFIRMED, (text,)),
+                each.host,
+                f"{kind} {name}",
+            )
+
+
+def _is_silent(story: Story) -> bool:
+    """Programs that wait for each other say nothing; one that works prints its result."""
+    return bool(story.silent) and not story.not_understood and not story.behind
+
+
+def _of_silence(judged: Mapping[tuple[str, str], EndsVerdict]) -> LikelyCause:
+    """What is between the hosts: RoCE alone where they hear each other on the link."""
+    heard = any(each.heard for each in judged.values())
+    label = "roce-port-dropped" if heard else "no-path"
+    text = "the reports: nothing of either host keeps it back, and no log says anything"
+    return LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
+
+
+def _where(chosen: EndFinding) -> tuple[str, ...]:
+    """Where it is; nowhere alone where the peer does not answer, and nothing says why."""
+    return () if chosen.finding.rule == "cm-neighbour-failed" else chosen.hosts
+
+
+def _answers(
+    story: Story,
+    judged: Mapping[tuple[str, str], EndsVerdict],
+    addresses: Mapping[str, frozenset[str]],
+) -> bool:
+    """Whether the address that could not be connected to answers on the link."""
+    first, address = story.first, tried(story)
+    if first is None or first.failure.stage not in _CONNECTING or address is None:
+        return False
+    return any(
+        first.who.host in verdict.heard
+        and any(address in addresses.get(name, ()) for name in pair if name != first.who.host)
+        for pair, verdict in judged.items()
+    )
+
+
+def _without_rdma_cm(
+    first: FirstFailure | None, judged: Mapping[tuple[str, str], EndsVerdict]
+) -> tuple[LikelyCause, str] | None:
+    """The peer that refuses rdma_cm, where its report shows that no program there can use it."""
+    if first is None or not _BY_RDMA_CM.search(first.failure.text):
+        return None
+    if not any(each.label in _HEARD_FROM_PEER for each in first.failure.causes[:1]):
+        return None
+    for pair, verdict in judged.items():
+        other = [name for name in pair if name != first.who.host]
+        if len(other) == 1 and other[0] in verdict.without_rdma_cm:
+            text = f"the reports: no program of {other[0]} can open /dev/infiniband/rdma_cm"
+            label = "rdma-ucm-not-loaded"
+            return LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,)), other[0]
+    return None
+
+
+def tried(story: Story) -> str | None:
+    """The address at which the peer was looked for."""
+    first = story.first
+    if first is None:
+        return None
+    printed = (each.tried for each in story.printed if each.where == first.where)
+    named = (first.whom.address if first.whom else None, *first.failure.peers, *printed)
+    address = next((each for each in named if each), None)
+    return address if address is not None and _is_address(address) else None
+
+
+def _cause(found: EndFinding, label: str = "") -> LikelyCause:
     finding = found.finding
-    label = LABELS[finding.rule]
+    label = label or LABELS[finding.rule]
     text = stated(label, finding.rule).text
     return LikelyCause(
         label, text, Standing.CONFIRMED, (f"the reports: {finding.rule}: {finding.summary}",)
@@ -110,18 +248,24 @@ def _cause(found: EndFinding) -> LikelyCause:
 
 
 def _stranger(
-    first: FirstFailure | None, addresses: Mapping[str, frozenset[str]]
+    story: Story,
+    judged: Mapping[tuple[str, str], EndsVerdict],
+    addresses: Mapping[str, frozenset[str]],
 ) -> tuple[LikelyCause, str, str] | None:
-    """The host of the first failure and the address it names, where no report has that."""
+    """The host of the first failure and the address it names, where no report has that; where it
+    names none, the one address that it looked for lately, and that did not answer.
+    """
+    first = story.first
     host = first.who.host if first else None
     if first is None or host is None or host not in addresses or len(addresses) < 2:
         return None
     if first.whom is not None and first.whom.host is not None:
         return None
-    named = (first.whom.address if first.whom else None, *first.failure.peers)
-    found = _CONNECTS_TO.search(first.failure.text)
-    address = next((each for each in (*named, found and found[1]) if each), None)
-    if address is None or not _is_address(address):
+    address = tried(story)
+    if address is None and first.failure.stage in _CONNECTING and _is_of_the_way(first.failure):
+        asked = {each for one in judged.values() for each in one.unanswered if each[0] == host}
+        address = next(iter(asked))[1] if len(asked) == 1 else None
+    if address is None:
         return None
     if any(address in own for own in addresses.values()):
         return None
@@ -148,8 +292,13 @@ def _is_of_the_way(failure: Failure) -> bool:
     return failure.stage is None or failure.stage in _ON_THE_WAY
 
 
-def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Failure:
-    """What the reports prove first, and what they contradict last."""
+def _ranked(
+    failure: Failure, found: OfReports, chosen: EndFinding | None, *, heard: bool, link: bool
+) -> Failure:
+    """What the reports prove first, and what they contradict last.
+
+    `heard`: the address that was used answers on the link; `link`: any of the peer's does.
+    """
     causes = list(failure.causes)
     against: dict[str, str] = {}
     if chosen is not None and chosen.finding.severity is Severity.CRITICAL:
@@ -159,13 +308,17 @@ def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Fa
     elif found.is_clear:
         text = "the reports: both hosts have a route to the other"
         against = dict.fromkeys(_OF_ROUTES, text)
+    if heard and (chosen is None or chosen.finding.severity is not Severity.CRITICAL):
+        text = "the report: the peer answers on the link, by the neighbour table"
+        against |= dict.fromkeys(_OF_THE_LINK, text)
+        causes.sort(key=lambda each: each.label == "firewall-rejects")
     causes = [
         replace(each, standing=Standing.CONTRADICTED, evidence=(against[each.label],))
         if each.label in against
         else each
         for each in causes
     ]
-    if found.is_clear and causes and causes[0].label in _PERHAPS_OF_A_HOST:
+    if found.is_clear and not link and causes and causes[0].label in _PERHAPS_OF_A_HOST:
         text = "the reports: neither host's own routes, addresses and traffic control keep it back"
         between = [each for each in causes if each.label == "no-path"]
         rest = [each for each in causes if each.label != "no-path"]

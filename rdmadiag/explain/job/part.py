@@ -39,6 +39,11 @@ NEEDLES: Final = {
     b"nvrm: xid": 3,
     b"out of memory: kill": 3,
     b"----------": 3,
+    b"killed": 3,
+    b"segmentation fault": 3,
+    b"bus error": 3,
+    b"illegal instruction": 3,
+    b"time limit exceeded": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 
@@ -113,7 +118,14 @@ class Part:
 
     def stopped(self) -> Occurrence:
         """That a test said how far it is, and nothing after, as if it were a line."""
-        talk, meaning = self.talk, self.talk.stopped()
+        return self._of_talk(self.talk.stopped())
+
+    def died(self) -> Occurrence:
+        """That a signal ended the program."""
+        return self._of_talk(self.talk.ended_by_signal())
+
+    def _of_talk(self, meaning: Meaning) -> Occurrence:
+        talk = self.talk
         local, remote = (talk.ends.get(which) for which in _WHICH)
         return Occurrence(
             self.where,
@@ -208,6 +220,7 @@ class Collecting:
         above_all = above
         above = above if _ENDS_ABOVE.search(above) else b""
         meaning = self._meaning(line, below, above)
+        self.part.talk.look(line, candidate.number)
         text = ""
         if meaning is None:
             self.part.talk.take(line, candidate.number, after, above_all)

@@ -82,6 +82,17 @@ class JobGroup:
     cause: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class PrintedEnd:
+    """What a test printed of its own end."""
+
+    host: str
+    where: str  # the file
+    device: str | None
+    gid: str | None
+    tried: str | None  # the address that it could not connect to
+
+
 class Silence(StrEnum):
     """Why a rank or a host is called silent."""
 
@@ -151,6 +162,7 @@ class OfReports:
     hosts: tuple[str, ...]  # where it is
     object: str  # "neighbour entry of 192.0.2.2 on eth0"; "" without a cause
     next: tuple[str, ...]
+    is_proven: bool = False  # the cause is, and not only pointed at
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +200,20 @@ class Story:
     sources: tuple[JobSource, ...]
     dropped: int
     of_reports: OfReports | None = None  # None: no two hosts of it have a report
+    # What other processes failed at where no clock says who was first: few logs, one each.
+    also_first: tuple[FirstFailure, ...] = ()
+    printed: tuple[PrintedEnd, ...] = ()
 
     @property
     def is_proven(self) -> bool:
-        """Whether the reports alone show that two of its hosts cannot reach each other."""
-        found = self.of_reports.findings if self.of_reports else ()
-        return any(each.finding.severity is Severity.CRITICAL for each in found)
+        """Whether the reports show that two of its hosts cannot reach each other, or that what a
+        program had used is gone.
+        """
+        found = self.of_reports
+        return found is not None and (
+            found.is_proven
+            or any(each.finding.severity is Severity.CRITICAL for each in found.findings)
+        )
 
     @property
     def has_failed(self) -> bool:

@@ -7,6 +7,8 @@ OF_RDMA: Final = "aftermath-of-rdma"
 """What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
 IN_WORDS: Final = "words"
 """`what` of a failure that is known by its words alone (explain.log.in_words)."""
+MESSAGE: Final = "message"
+"""`what` of a line that is a message of explain.log.catalogue, and nothing else."""
 STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})

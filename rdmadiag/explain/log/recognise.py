@@ -20,7 +20,7 @@ from rdmadiag.explain.log.identifiers import (
     without_counters,
 )
 from rdmadiag.explain.log.in_words import in_words, likeliest, weights
-from rdmadiag.explain.log.kind import EXACT, IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.kind import EXACT, IN_WORDS, MESSAGE, OF_RDMA, Kind
 from rdmadiag.explain.log.names import devices_of, printed_ends
 from rdmadiag.explain.log.numbers import is_of_efa
 from rdmadiag.explain.log.recall import named
@@ -219,8 +219,6 @@ def _by_both(
     return _unique(ordered)
 
 
-MESSAGE: Final = "message"
-"""`what` of a line that is a message of the catalogue, and of nothing else."""
 BESIDE: Final = {"errno": 0.3, "call": 0.9}
 OTHERS: Final = 0.5
 """Weight of a place that a message gives a cause, beside 1 of what the structure says: an errno

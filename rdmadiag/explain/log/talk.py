@@ -66,8 +66,25 @@ _STEP: Final = re.compile(
     rb"|(?P<result>^ *(?P<iterations>\d{1,12}) iters in [\d.]+ seconds = )",
     re.IGNORECASE,
 )
+# perftest and ibv_*_pingpong, of the TCP connection.
+_CONNECTS_TO: Final = re.compile(
+    rb"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)", re.IGNORECASE
+)
+# What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
+_DIED: Final = re.compile(
+    rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?(?P<how>Killed|Bus error"
+    rb"|Segmentation fault|Illegal instruction|CPU time limit exceeded)(?: *\(core dumped\))?"
+    rb"(?: {2,}\S.*)?\s*$"
+)
+_OF_SIGNAL: Final[dict[bytes, Labels]] = {
+    b"Killed": ("no-memory", "interrupted"),
+    b"CPU time limit exceeded": ("interrupted",),
+}
+_CRASHED: Final[Labels] = ("provider-fault",)
 _ROW: Final = re.compile(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
-_HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps) *: *([\w.]+)")
+# Of a run for a time (-D): nothing arrived while perftest measured.
+_STALLED: Final = re.compile(rb"(?m)^ *\d+ +[1-9]\d*[ \t]+0\.00[ \t]+0\.00[ \t]+0\.000000\s*$")
+_HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps|GID index|Device) *: *([\w.]+)")
 _TEST: Final = re.compile(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = re.compile(rb"LID 0x[0-9a-f]+, QPN")
 
@@ -89,6 +106,11 @@ _OVER_TCP: Final = (
     "ip route get PEER",
     "sudo nft list ruleset   # at both ends",
 )
+_AFTER_SIGNAL: Final = (
+    "sudo dmesg -T | grep -i -e 'out of memory' -e oom-kill -e segfault -e traps",
+    "ulimit -a   # -t: seconds of computing; -v: address space",
+    "cat /sys/fs/cgroup/$(cut -d: -f3 /proc/self/cgroup)/memory.events   # oom_kill",
+)
 _OVER_RDMA: Final = (
     "# TCP went through, and RDMA does not: what each end printed, and its counters, show which",
     "rdmadiag pingpong --allow-rtr PEER   # distinguishes loss, a filter and an MTU",
@@ -109,6 +131,16 @@ class Talk:
     ends: dict[str, End] = field(default_factory=dict)
     header: dict[str, str] = field(default_factory=dict)
     iterations: int | None = None
+    died: bytes = b""  # "Killed": as its shell said
+    tried: str | None = None  # the address that it could not connect to
+
+    def look(self, line: bytes, number: int) -> None:
+        """At a line of whatever meaning: an address that was not reached, a signal."""
+        if found := _CONNECTS_TO.search(line[:512]):
+            self.tried = found[1].decode()
+        if found := _DIED.match(line[:512]):
+            self.died = found["how"]
+            self.line, self.text = number, line.decode("utf-8", "replace").strip()[:400]
 
     def take(self, line: bytes, number: int, after: bytes = b"", above: bytes = b"") -> bool:
         """Whether the line is a step of a test."""
@@ -128,7 +160,8 @@ class Talk:
         elif which := found["which"]:
             reached = self._end(which.decode().lower(), found, line, after)
         elif found["table"]:
-            reached = Reached.RESULT if _ROW.search(after) else Reached.DATA
+            row = _ROW.search(after)
+            reached = Reached.RESULT if row and not _STALLED.search(after) else Reached.DATA
         else:
             self.iterations = int(found["iterations"])
             reached = Reached.RESULT
@@ -186,6 +219,11 @@ class Talk:
         look = (GIDS, *(() if own else (AT_PEER,)), "# an index that has a row: -g, of perftest -x")
         return self._meaning("empty-gid", Kind.FAILURE, Stage.RTR, causes, look)
 
+    def ended_by_signal(self) -> "Meaning":
+        """What it means that a signal ended the program."""
+        causes = all_stated(_OF_SIGNAL.get(self.died, _CRASHED), "died")
+        return self._meaning("ended-by-signal", Kind.FAILURE, None, causes, _AFTER_SIGNAL)
+
     def _lost(self) -> Labels:
         local = self.ends.get("local")
         known = _LOST_ON_ROCE if local and local.is_roce else _LOST
@@ -193,7 +231,7 @@ class Talk:
         return (unreliable, *known[:4]) if unreliable else known
 
     def _meaning(
-        self, what: str, kind: Kind, stage: Stage, causes: tuple[Known, ...], look: Lines
+        self, what: str, kind: Kind, stage: Stage | None, causes: tuple[Known, ...], look: Lines
     ) -> "Meaning":
         from rdmadiag.explain.log.fields import fields
         from rdmadiag.explain.log.recognise import Meaning

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from rdmadiag.facts import Missing
-from rdmadiag.facts.routing import Neighbour, NeighbourState
+from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts.routing import UNANSWERED, Neighbour, NeighbourState
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
@@ -14,7 +14,7 @@ from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.rules.traffic import LOOK, dropping, filters_of
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
-from rdmadiag.view.ends import Towards, own_addresses
+from rdmadiag.view.ends import Named, Towards, own_addresses
 from rdmadiag.view.packet_filter import refused
 from rdmadiag.view.peer_picks import Talks
 from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
@@ -25,6 +25,13 @@ _ETHERNET: Final = 1  # ARPHRD_ETHER
 _STRICT: Final = 1  # rp_filter
 _NO_ANSWER: Final = 8  # arp_ignore
 _SETTLED: Final = (NeighbourState.PERMANENT, NeighbourState.NOARP)
+_APART_SECONDS: Final = 60.0
+"""Between two hosts' reports, at most, where the ages of their neighbour entries are compared."""
+_LAYERS: Final = frozenset(
+    ("bond", "bridge", "geneve", "ipvlan", "macsec", "macvlan", "team", "vlan", "vxlan")
+)
+"""IFLA_INFO_KIND of netdevs that stand on others."""
+_LEAST_MTU: Final = 1500  # of Ethernet, IEEE 802.3
 
 
 def _fill(case: Towards) -> dict[str, object]:
@@ -41,7 +48,7 @@ def _fill(case: Towards) -> dict[str, object]:
     "the one or the other by chance.",
     ("https://www.rfc-editor.org/rfc/rfc5227",),
     remedy=(
-        "ip -brief address show to {peer}   # at both hosts",
+        "ip -brief address show to {peer}   # and at the other host",
         "sudo ip address del {peer} dev {on}   # where it does not belong",
     ),
 )
@@ -326,7 +333,7 @@ def gateway_on_link(this: Rule, case: Towards) -> Iterator[Finding]:
     ),
 )
 def mtu_differs(this: Rule, case: Towards) -> Iterator[Finding]:
-    """At the end of the larger one."""
+    """At the end of the larger one, whose frames get lost; at the other one's below 1500."""
     here, there = case.mine.netdev, case.theirs.netdev
     if isinstance(here.mtu, Missing) or isinstance(there.mtu, Missing) or here.mtu <= there.mtu:
         return
@@ -444,6 +451,145 @@ def _by_reason(this: Rule, case: PortsCase, reason: NoTalk, what: str) -> Iterat
             )
 
 
+@rule(
+    "ends-not-heard",
+    Severity.WARN,
+    "One host hears the other, and is not heard",
+    "This host has learnt the peer's MAC address while the peer was looking for this host's, and "
+    "the peer's neighbour entry says that nothing answered: what the peer sends arrives here, and "
+    "what this host sends does not arrive there. It does not answer (ARP switched off, a filter, "
+    "an answer by another netdev), or the way back is cut.",
+    (_ARP,),
+    remedy=(
+        "sudo tcpdump -eni {netdev} arp   # does this host answer, and by which netdev?",
+        "sudo nft list ruleset; sudo arptables -S; sudo ebtables -L",
+        "ip route get {peer} from {own}",
+    ),
+)
+def not_heard(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By both neighbour tables, and the ages of their entries."""
+    mine, theirs = case.neighbour, case.heard
+    if mine is None or theirs is None or not case.is_direct or not _is_used(mine):
+        return
+    if mine.state in _SETTLED or theirs.state not in UNANSWERED:
+        return
+    if mine.updated_s is None or theirs.updated_s is None:
+        return
+    if mine.updated_s > theirs.updated_s + _APART_SECONDS:
+        return
+    yield this.finding(
+        f"{case.near.name} has heard {case.theirs.address}, and {case.far.name} gets no answer of "
+        f"{case.mine.address}",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[
+            Proof(
+                "routing",
+                f"{name}: neighbour entry of {entry.address} on {entry.netdev}",
+                f"{seen(entry.state)}, {entry.updated_s:.0f} s ago",
+            )
+            for name, entry in ((case.near.name, mine), (case.far.name, theirs))
+        ],
+        fill=_fill(case),
+    )
+
+
+@rule(
+    "ends-layers-differ",
+    Severity.WARN,
+    "The two addresses are on netdevs of different kinds, and one is not reached",
+    "The address of one host is on a VLAN, a bond, a bridge or the like, the other's is not, or is "
+    "in another VLAN, and the neighbour table says that the peer does not answer. Frames of a VLAN "
+    "reach one without only where a switch port takes the tag off; a bond sends by the leg that "
+    "its own monitor calls up.",
+    (),
+    remedy=(
+        "ip -d link show {netdev}   # at both hosts: VLAN, bond and its active leg, bridge",
+        "# the switch's ports: which VLAN is tagged there, and which is not?",
+    ),
+)
+def layers_differ(this: Rule, case: Towards) -> Iterator[Finding]:
+    """Where either end's look for the other has failed."""
+    mine, theirs = _layer(case.mine.netdev), _layer(case.theirs.netdev)
+    if mine is None or mine == theirs:
+        return
+    entries = (case.neighbour, case.heard)
+    if not any(each is not None and each.state in UNANSWERED for each in entries):
+        return
+    here, there = case.mine.netdev, case.theirs.netdev
+    yield this.finding(
+        f"{case.mine.address} of {case.near.name} is on {here.name} ({mine}), "
+        f"{case.theirs.address} of {case.far.name} on {there.name} ({theirs or 'no layer'}), and "
+        "the one does not answer the other",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[
+            Proof("netdev", f"{case.near.name}: {here.name} IFLA_INFO_KIND", mine),
+            Proof("netdev", f"{case.far.name}: {there.name} IFLA_INFO_KIND", theirs or "none"),
+        ],
+        fill=_fill(case),
+    )
+
+
+def stands_on_others(netdev: NetDev) -> bool:
+    """Whether it is a VLAN, a bond, a bridge or the like."""
+    return _layer(netdev) is not None
+
+
+def is_below_ethernets(netdev: NetDev) -> bool:
+    """Whether its MTU is below what every Ethernet link takes: then it is the odd one of two."""
+    return not isinstance(netdev.mtu, Missing) and netdev.mtu < _LEAST_MTU
+
+
+def _layer(netdev: NetDev) -> str | None:
+    """ "vlan 100", "bond"; None of a netdev that stands on no other."""
+    if isinstance(netdev.kind, Missing) or netdev.kind not in _LAYERS:
+        return None
+    vlan = netdev.vlan_id
+    return f"{netdev.kind} {vlan}" if not isinstance(vlan, Missing) else netdev.kind
+
+
+@rule(
+    "ends-named-address-unusable",
+    Severity.CRITICAL,
+    "The address that was used does not work at its host",
+    "A program was given this address, and the netdev that has it is down, has no carrier, or the "
+    "address is tentative or a duplicate (duplicate address detection): nothing is received at it.",
+    ("https://www.rfc-editor.org/rfc/rfc4862#section-5.4",),
+    remedy=(
+        "ip address show dev {netdev}   # DOWN, NO-CARRIER, tentative, dadfailed?",
+        "sudo ip link set dev {netdev} up",
+    ),
+)
+def named_address_unusable(this: Rule, case: Named) -> Iterator[Finding]:
+    """By the netdev's flags, and the address's."""
+    found = _unusable(case)
+    if found is not None:
+        said, proof = found
+        yield this.finding(
+            f"{case.address} of {case.near.name} is on {case.netdev}, which {said}"
+            if proof.source == "routing"
+            else f"{case.address} of {case.near.name}, on {case.netdev}, {said}",
+            evidence=[proof],
+            fill={"netdev": case.netdev},
+        )
+
+
+def _unusable(case: Named) -> tuple[str, Proof] | None:
+    link, flags = case.link, case.flags
+    if link is not None and link.up is False:
+        return "is down", Proof("routing", f"{case.netdev} IFF_UP", "not set")
+    if link is not None and link.carrier is False:
+        return "has no carrier", Proof("routing", f"{case.netdev} IFF_LOWER_UP", "not set")
+    if flags is not None and flags.duplicate is True:
+        proof = Proof("netdev", f"{case.address} on {case.netdev}", "IFA_F_DADFAILED")
+        return "is a duplicate of another host's", proof
+    if flags is not None and flags.tentative is True:
+        proof = Proof("netdev", f"{case.address} on {case.netdev}", "IFA_F_TENTATIVE")
+        return "is tentative still", proof
+    return None
+
+
 RULES: Final[tuple[Rule, ...]] = (
     peer_address_here,
     mac_twice,
@@ -452,13 +598,16 @@ RULES: Final[tuple[Rule, ...]] = (
     reverse_path,
     traffic_dropped,
     gateway_on_link,
+    not_heard,
+    layers_differ,
     mtu_differs,
     subnets_differ,
     protocols_differ,
     no_common_gid,
     no_common_partition,
+    named_address_unusable,
 )
 """Lowest cause first."""
 
-OF_EACH_WAY: Final = RULES[:8]
-OF_PORTS: Final = RULES[9:]
+OF_EACH_WAY: Final = RULES[:10]
+OF_PORTS: Final = RULES[11:14]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev, NetDevFacts
+from rdmadiag.facts import Missing, NetDev, NetDevFacts, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, roce_mtu
@@ -312,7 +312,84 @@ def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "soft-roce-on-other-netdev",
+    Severity.CRITICAL,
+    "Packets for this address do not reach the soft RoCE device",
+    "The address that the soft RoCE device (rxe) sends from is on a netdev above its own: a bond, "
+    "a bridge, a macvlan, an ipvlan. The GID table has it, and rxe takes packets of its own netdev "
+    "and of VLANs on that alone; what comes in by another is dropped, and counted nowhere "
+    "(rxe_udp_encap_recv).",
+    ("https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/sw/rxe/rxe_net.c",),
+    remedy=(
+        "ip -brief address   # which netdev has the address?",
+        "sudo rdma link delete {device}",
+        "sudo rdma link add {device} type rxe netdev {netdev}   # where the kernel takes it",
+        "# or the address to the netdev of the device",
+    ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
+)
+def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of the GID that routes."""
+    for port, netdev in _routed(case):
+        own = port.netdev
+        if port.protocol is not Protocol.ROCE or not port.is_software or netdev.kind == "vlan":
+            continue
+        if isinstance(own, Missing):
+            if own.why is not Why.ABSENT:  # else it is another network namespace's
+                continue
+            own = "a netdev of another network namespace"
+        elif netdev.name == own:
+            continue
+        yield this.finding(
+            f"{port.name} is on {own}, and the address that it sends from is on {netdev.name}: "
+            "what is sent to that does not reach it",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                Proof("sysfs", f"{port.name} GID netdev", netdev.name),
+                Proof("nldev", f"{port.name} netdev", own),
+            ],
+            fill={"netdev": netdev.name},
+        )
+
+
+@rule(
+    "netdev-is-bridge-port",
+    Severity.WARN,
+    "The netdev has an address, and is a port of a bridge",
+    "What arrives at a port of a bridge is the bridge's: the host's IP stack sees it as coming in "
+    "by the bridge, if at all. ARP answers to the netdev's own lookups are lost, so that TCP, "
+    "rdma_cm and RoCE find no way to their neighbours. The address is to be on the bridge, or the "
+    "netdev is to leave it.",
+    ("https://docs.kernel.org/networking/bridge.html",),
+    remedy=(
+        "ip -d link show {netdev}   # master",
+        "sudo ip link set dev {netdev} nomaster   # if it is not meant to be in the bridge",
+        "# else: the address, and the RDMA device, to {master}",
+    ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
+)
+def netdev_is_bridge_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the master of the netdev that has the route's address."""
+    routing = case.evidence.routing
+    kinds = {} if isinstance(routing, Missing) else {each.name: each.kind for each in routing.links}
+    for port, netdev in _routed(case):
+        master = netdev.master
+        if isinstance(master, Missing) or kinds.get(master) not in ("bridge", "openvswitch"):
+            continue
+        yield this.finding(
+            f"{netdev.name}, which {port.name} sends from, is a port of {master}",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("netdev", f"{netdev.name} IFLA_MASTER", f"{master} ({kinds[master]})")],
+            fill={"netdev": netdev.name, "master": master},
+        )
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    soft_roce_on_other_netdev,
+    netdev_is_bridge_port,
     mtu_differs_in_subnet,
     mtu_below_netdev,
     arp_flux,

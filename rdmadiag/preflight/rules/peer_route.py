@@ -294,7 +294,8 @@ def cm_neighbour_failed(this: Rule, case: PeerCase) -> Iterator[Finding]:
     "rdma_cm binds the connection to the netdev of the source address. All else from this address "
     "to the peer (TCP, ARP, a program's exchange of addresses) leaves by another netdev, and a "
     "listener here drops the peer's request where its own way back does not lead over the netdev "
-    "that it came in by (validate_ipv4_net_dev).",
+    "that it came in by (validate_ipv4_net_dev). Critical where a rule of the source address leads "
+    "to no way at all.",
     (_CMA, "https://github.com/torvalds/linux/commit/27cfde795a96"),
     remedy=(
         "ip route get {peer} from {source}",
@@ -310,6 +311,7 @@ def cm_leaves_by_other_netdev(this: Rule, case: PeerCase) -> Iterator[Finding]:
     where = "finds no way" if isinstance(other, NoWay) else f"leaves by {other}"
     yield this.finding(
         f"what is not bound to {route.netdev} {where}, from {route.source} to {route.destination}",
+        severity=Severity.CRITICAL if isinstance(other, NoWay) else None,
         device=route.taken.device,
         port=route.taken.port,
         evidence=[

@@ -1,4 +1,6 @@
-"""Limits that no program of this cgroup or user gets past: the rdma cgroup's, open files."""
+"""Limits that no program of this cgroup or user gets past: the rdma cgroup's, open files, address
+space, processor time, local ports.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +16,10 @@ _LEAST_OBJECTS: Final = 4
 _WORDS: Final = {"hca_handle": "contexts", "hca_object": "objects"}
 _NEAR: Final = 0.9
 """Of a limit: as limit_share of `rdmadiag resources`."""
+_LEAST_SPACE: Final = 2 << 30
+"""Bytes of address space: libraries, threads' stacks and arenas, mapped queues and buffers."""
+_LEAST_PORTS: Final = 64
+"""Local ports that are free to connect from: of a host that has anything else to do."""
 _LEAST_FILES: Final = 64
 """Of a program with a few connections: its libraries, device nodes, event channels, sockets."""
 
@@ -113,12 +119,110 @@ def open_files_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 def _allows(limit: int | str) -> bool:
-    return isinstance(limit, str) or limit >= _LEAST_FILES
+    return _is_enough(limit, _LEAST_FILES)
+
+
+def _is_enough(limit: int | str, least: int) -> bool:
+    return isinstance(limit, str) or limit >= least
 
 
 def _text(limit: Limit) -> str:
     return f"{limit.soft} {limit.hard}"
 
 
-RULES: Final[tuple[Rule, ...]] = (rdma_cgroup_limit, open_files_limit_low)
+@rule(
+    "address-space-limit-low",
+    Severity.WARN,
+    "A program may have little address space",
+    f"The soft limit on address space of this process, or of that of --pid, is below "
+    f"{_LEAST_SPACE >> 30} GiB (ulimit -v, RLIMIT_AS). All that a program maps counts, used or "
+    "not: libraries, stacks and arenas of threads, queues, huge buffers, a GPU's memory. What "
+    "exceeds it fails with ENOMEM, however much memory is free. A note where the hard limit is "
+    "higher.",
+    ("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
+    remedy=(
+        "ulimit -v unlimited",
+        "# for all jobs: LimitAS= of the unit that starts them, /etc/security/limits.d",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def address_space_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """By "Max address space" of /proc/PID/limits."""
+    limits = _limits(case)
+    space = known(limits.address_space) if limits else None
+    if space is None or not case.devices or _is_enough(space.soft, _LEAST_SPACE):
+        return
+    yield this.finding(
+        f"the address space is limited to {space.soft} bytes (hard: {space.hard})",
+        evidence=[Proof("system", "limits: Max address space", _text(space))],
+        severity=Severity.INFO if _is_enough(space.hard, _LEAST_SPACE) else None,
+    )
+
+
+@rule(
+    "cpu-time-limited",
+    Severity.WARN,
+    "A program is killed after a time of computing",
+    "The processor time of this process, or of that of --pid, is limited (ulimit -t, RLIMIT_CPU): "
+    "login nodes often do so. A program that polls for completions computes all the time that it "
+    "runs, and is ended by SIGXCPU or SIGKILL in the middle of a transfer, with no word on the "
+    "network. Its peers see a queue pair that does not answer.",
+    ("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
+    remedy=(
+        "ulimit -t   # seconds",
+        "# run it as a job, and not on the login node; or raise it in /etc/security/limits.d",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def cpu_time_limited(this: Rule, case: Case) -> Iterator[Finding]:
+    """By "Max cpu time" of /proc/PID/limits."""
+    limits = _limits(case)
+    cpu = known(limits.cpu_time) if limits else None
+    if cpu is not None and case.devices and not isinstance(cpu.soft, str):
+        yield this.finding(
+            f"processor time is limited to {cpu.soft} s (hard: {cpu.hard})",
+            evidence=[Proof("system", "limits: Max cpu time", _text(cpu))],
+        )
+
+
+@rule(
+    "local-ports-few",
+    Severity.WARN,
+    "Hardly any local ports",
+    f"The range of ports that TCP and rdma_cm take a local one of has fewer than {_LEAST_PORTS} "
+    "(net.ipv4.ip_local_port_range). Each connection to one peer's port takes one, and keeps it "
+    "for a minute after it ended (TIME_WAIT). Without one left connect() fails with EADDRNOTAVAIL, "
+    "before any packet is sent.",
+    ("https://docs.kernel.org/networking/ip-sysctl.html",),
+    remedy=(
+        "sysctl net.ipv4.ip_local_port_range",
+        "ss -tan | wc -l   # how many are in use?",
+        "sudo sysctl -w net.ipv4.ip_local_port_range='32768 60999'",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def local_ports_few(this: Rule, case: Case) -> Iterator[Finding]:
+    """Both ends of the range are in it."""
+    limits = _limits(case)
+    ports = known(limits.local_ports) if limits else None
+    if ports is not None and case.devices and ports[1] - ports[0] + 1 < _LEAST_PORTS:
+        yield this.finding(
+            f"local ports are {ports[0]} to {ports[1]} alone",
+            evidence=[
+                Proof(
+                    "system",
+                    "/proc/sys/net/ipv4/ip_local_port_range",
+                    f"{ports[0]} {ports[1]}",
+                )
+            ],
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    rdma_cgroup_limit,
+    open_files_limit_low,
+    address_space_limit_low,
+    cpu_time_limited,
+    local_ports_few,
+)
 """Lowest cause first."""

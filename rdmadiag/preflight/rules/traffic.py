@@ -16,6 +16,8 @@ LOOK: Final = (
     "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
     "sudo tc filter del dev {netdev} {way} prio {priority}",
 )
+_ETHERNET_HEADER: Final = 14  # bytes, which a qdisc counts
+_SLOW: Final = 100_000_000 // 8  # bytes a second
 _WAY: Final = {IN: "ingress", OUT: "egress"}
 
 
@@ -170,5 +172,51 @@ def _said(netem: Netem) -> str:
     return ", ".join(parts)
 
 
-RULES: Final[tuple[Rule, ...]] = (filter_drops_rdma, netem_at_port, filter_drops_tcp)
+@rule(
+    "shaper-at-port",
+    Severity.WARN,
+    "A token bucket shapes what a software device sends",
+    "The qdisc of the netdev of a software device is a token bucket (tbf) that lets less than "
+    "100 Mbit/s out, or whose bucket is smaller than a full frame. RoCE does not slow down for a "
+    "full queue: what exceeds it is dropped and sent again until the queue pair gives up. Critical "
+    "where no full frame fits into the bucket: each is dropped. A NIC's own RDMA does not pass it.",
+    ("https://man7.org/linux/man-pages/man8/tc-tbf.8.html",),
+    remedy=("tc -s qdisc show dev {netdev}", "sudo tc qdisc del dev {netdev} root"),
+    needs=("ports", "software device", "traffic control"),
+)
+def shaper_at_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """By TCA_TBF_PARMS."""
+    control, facts = _control(case), known(case.evidence.netdev)
+    for port, name in netdevs(case) if control else ():
+        assert control is not None
+        netdev = facts.netdev(name) if facts else None
+        mtu = known(netdev.mtu) if netdev else None
+        for each in control.qdiscs:
+            bucket = each.bucket
+            if each.netdev != name or bucket is None or not port.is_software:
+                continue
+            frame = None if mtu is None else mtu + _ETHERNET_HEADER
+            small = each.is_root and frame is not None and bucket.burst_bytes < frame
+            if not small and bucket.bytes_per_second >= _SLOW:
+                continue
+            said = (
+                f"{bucket.bytes_per_second * 8 / 1e6:g} Mbit/s, {bucket.burst_bytes} bytes at once"
+            )
+            yield this.finding(
+                f"a token bucket of {name} lets out what {port.name} sends at {said}"
+                + (f": no full frame of {frame} bytes" if small else ""),
+                device=port.device,
+                port=port.number,
+                severity=Severity.CRITICAL if small else None,
+                evidence=[Proof("routing", f"qdisc of {name}", f"tbf {said}")],
+                fill={"netdev": name},
+            )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    filter_drops_rdma,
+    netem_at_port,
+    shaper_at_port,
+    filter_drops_tcp,
+)
 """Lowest cause first."""

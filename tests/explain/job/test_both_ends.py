@@ -156,3 +156,23 @@ def test_a_line_of_rping_alone_is_marked_by_no_launcher() -> None:
     first = placed(files).first
     assert first is not None
     assert first.failure.causes[0].label == "cm-port-taken"
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ("Killed\n", "no-memory"),
+        ("run.sh: line 7:  812 Killed                  ib_send_bw -d mlx5_0\n", "no-memory"),
+        ("CPU time limit exceeded (core dumped)\n", "interrupted"),
+        ("Segmentation fault\n", "provider-fault"),
+    ],
+)
+def test_a_program_that_a_signal_ended_failed_and_its_peer_only_waited(
+    said: str, label: str
+) -> None:
+    assert told(said, LOCAL.format(gid=THERE))[:2] == ("left.log", label)
+
+
+def test_a_program_that_failed_before_its_shell_spoke_failed_by_that() -> None:
+    where, label, _ = told("Couldn't allocate MR\nSegmentation fault\n", LOCAL.format(gid=THERE))
+    assert (where, label) == ("left.log", "memlock")

@@ -73,8 +73,11 @@ def test_a_wrong_neighbour_entry_and_a_filter_are_found_by_both_reports(tmp_path
             "ip_proto udp dst_port 4791 action drop",
         )
         talks, said = compat(hosts, tmp_path / "filter")
-        assert said == [("ends-traffic-dropped", "critical", ["right"])]
-        assert talks == "yes"  # by IPv6, which the filter leaves alone
+        assert said == [
+            ("filter-drops-rdma", "critical", ["right"]),
+            ("ends-traffic-dropped", "critical", ["right"]),
+        ]
+        assert talks == "unknown"  # by IPv6, which the filter leaves alone, nothing is against it
         found = run("preflight", f"--from={tmp_path / 'filter' / 'right'}", "--device", "rxe1")
         rules = {each["rule"]: each["severity"] for each in found["verdict"]["findings"]}
         assert rules["filter-drops-rdma"] == "critical"
@@ -99,7 +102,10 @@ def test_a_rule_of_nftables_that_drops_roce_is_found_by_one_report_and_by_both(
         there(right, "iptables-nft -A INPUT -p udp --dport 4791 -j DROP")
         assert "4791" in there(right, "iptables-nft -S INPUT")
         _, said = compat(hosts, tmp_path / "nft")
-        assert said == [("ends-traffic-dropped", "critical", ["right"])]
+        assert said == [
+            ("firewall-drops-rdma", "critical", ["right"]),
+            ("ends-traffic-dropped", "critical", ["right"]),
+        ]
         found = run("preflight", f"--from={tmp_path / 'nft' / 'right'}", "--device", "rxe1")
         rules = {each["rule"]: each for each in found["verdict"]["findings"]}
         assert rules["firewall-drops-rdma"]["severity"] == "critical"

@@ -73,6 +73,24 @@ def bonded(*legs: NetDev, **device: Any) -> Machine:
     return roce_host().with_device(**device).with_port(gids=rows).change(netdevs=(bond, *members))
 
 
+def above_soft(kind: str) -> Machine:
+    """rxe on eth0, and its address on a netdev of this kind above that."""
+    machine = soft(VETHS[0])
+    (own,) = machine.netdevs
+    upper = replace(own, name="upper0", kind=kind, lower=own.name)
+    (address,) = own.addresses
+    rows = roce_rows("upper0", MAC, address.partition("/")[0])
+    return machine.with_port(gids=rows).change(netdevs=(upper, replace(own, addresses=())))
+
+
+def bridge_port(kind: str) -> Machine:
+    """The RoCE host's netdev, with its address, below a netdev of this kind."""
+    (own,) = roce_host().netdevs
+    return roce_host().change(
+        netdevs=(replace(own, master="above0"), NetDev("above0", mac=MAC, kind=kind))
+    )
+
+
 def driven(data: BondData, *legs: LegData) -> Machine:
     """The same with what the bonding driver says; no finding but those on it."""
     machine = bonded(*(NetDev(f"eth{number}") for number in range(9, 8 + len(legs))))
@@ -315,6 +333,18 @@ ROWS = [
         "warn",
         roce_host().with_port(active_mtu=1024),
         roce_host().with_port(active_mtu=4096),
+    ),
+    (
+        "soft-roce-on-other-netdev",
+        "critical",
+        above_soft("bond"),
+        above_soft("vlan"),
+    ),
+    (
+        "netdev-is-bridge-port",
+        "warn",
+        bridge_port("bridge"),
+        bridge_port("vrf"),
     ),
     ("arp-flux", "warn", two_roce().change(arp_ignore=0), two_roce().change(arp_ignore=1)),
     (
@@ -864,9 +894,10 @@ def test_a_bond_is_known_by_the_kind_of_the_gids_netdev(kind: str) -> None:
     enslaved = roce_host().change(
         netdevs=(replace(netdev, master="x0"), NetDev("x0", mtu=9000, kind=kind))
     )
-    for machine in (above, enslaved):
-        assert ("bonded-ports", "info") in said(machine) or kind != "bond"
-        assert said(machine) == ([("bonded-ports", "info")] if kind == "bond" else [])
+    expected = [("bonded-ports", "info")] if kind == "bond" else []
+    assert said(above) == expected
+    below = [("netdev-is-bridge-port", "warn")] if kind == "bridge" else expected
+    assert said(enslaved) == below
 
 
 @pytest.mark.parametrize(
@@ -1038,7 +1069,7 @@ def test_a_device_on_one_leg_of_a_bond_has_no_policy() -> None:
     machine = driven(BondData(hash_policy=0), USED, USED).with_device(
         driver=DriverId.RXE, parent=NETDEV
     )
-    assert bond_findings(machine) == []
+    assert bond_findings(machine) == [("soft-roce-on-other-netdev", "critical")]
 
 
 def test_an_older_record_says_nothing_of_the_driver() -> None:

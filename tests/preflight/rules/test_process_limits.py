@@ -12,7 +12,10 @@ from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.verdict import Finding
 
 JOB = "/sys/fs/cgroup/job7"
-RULES = ("rdma-cgroup-limit", "open-files-limit-low")
+RULES = (
+    *("rdma-cgroup-limit", "open-files-limit-low", "address-space-limit-low"),
+    *("cpu-time-limited", "local-ports-few"),
+)
 
 
 def machine(**limits: Any) -> Machine:
@@ -121,3 +124,30 @@ def test_a_program_opens_some_files(files: tuple[str, str], severity: str | None
     assert [(each.rule, each.severity) for each in findings] == (
         [("open-files-limit-low", severity)] if severity else []
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"space": ("2147483647", "2147483647")}, [("address-space-limit-low", "warn")]),
+        ({"space": ("2147483647", "unlimited")}, [("address-space-limit-low", "info")]),
+        ({"space": ("2147483648", "2147483648")}, []),
+        ({"cpu": ("3600", "unlimited")}, [("cpu-time-limited", "warn")]),
+        ({"cpu": ("unlimited", "unlimited")}, []),
+        ({"ports": "40000\t40062"}, [("local-ports-few", "warn")]),
+        ({"ports": "40000\t40063"}, []),
+    ],
+    ids=[
+        "little address space",
+        "a program may raise it",
+        "just enough address space",
+        "an hour of computing",
+        "no limit on computing",
+        "63 local ports",
+        "64 local ports",
+    ],
+)
+def test_a_process_has_room_to_run_and_to_connect(
+    limits: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    assert [(each.rule, each.severity) for each in found(machine(**limits))] == expected

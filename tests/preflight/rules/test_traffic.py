@@ -19,6 +19,7 @@ from tests.sources.test_traffic_control import (
     netem,
     qdisc,
     rule,
+    tbf,
     traffic,
 )
 
@@ -100,6 +101,19 @@ CASES = {
         soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem())}),
         [],
     ),
+    "20 kbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(2500, 9100))}),
+        [("shaper-at-port", "warn")],
+    ),
+    "a bucket that holds no full frame": (
+        soft(**{"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(1_000_000_000, 800))}),
+        [("shaper-at-port", "critical")],
+    ),
+    "a bucket of 10 Gbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(1_250_000_000, 65536))}),
+        [],
+    ),
+    "a bucket at a NIC": (nic(**{"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(2500, 800))}), []),
     "netem at a NIC": (nic(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(1.0))}), []),
 }
 

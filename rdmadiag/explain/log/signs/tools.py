@@ -58,6 +58,17 @@ SIGNS: Final = (
         ("# of udaddy -p, of ucmatose -P is a port space, and no port",),
         errno=Errno.LAST,
     ),
+    # rsocket.c: rpoll waits for the connection, and SO_ERROR is that of it
+    sign(
+        "rsocket-not-connected",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\br(?:poll|connect|send|recv): (?:transport endpoint is not connected"
+        r"|operation now in progress|connection refused)",
+        ("peer-not-listening", "peer-unreachable", "firewall"),
+        ("# the peer: does its program listen, by RDMA too (rstream without -T s)?", AT_PEER),
+        errno=Errno.LAST,
+    ),
     sign(
         "arguments-differ",
         Kind.FAILURE,

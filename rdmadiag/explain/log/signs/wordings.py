@@ -112,6 +112,16 @@ SIGNS: Final = (
         ("mr-exhausted", "memlock"),
         ("cat /sys/module/mlx4_core/parameters/log_num_mtt", LIMIT),
     ),
+    # perftest's --use_hugepages, EAL of DPDK and SPDK
+    sign(
+        "huge-pages",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"\b(?:fail\w*|unable|cannot|can't|could(?: not|n't)) (?:to )?(?:allocate|map|reserve|get) "
+        r"(?:\w+ ){0,3}huge ?pages|\bno (?:free |available )(?:[\w-]+ ){0,3}huge ?pages",
+        ("no-memory", "memory-kind"),
+        ("grep -i huge /proc/meminfo   # HugePages_Free", "sudo sysctl -w vm.nr_hugepages=1024"),
+    ),
     sign(
         "memlock-limit",
         Kind.FAILURE,
