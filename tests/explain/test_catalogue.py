@@ -159,7 +159,7 @@ def test_nothing_is_found_in_what_hosts_print_without_trouble_of_rdma(line: str)
 
 
 def test_a_completion_that_failed_counts_on_a_line_that_healthy_hosts_print() -> None:
-    line = "Completion with error at client: status 12"
+    line = "NET/IB : Using mlx5_0:1/RoCE; OOB eth0; status=IBV_WC_RETRY_EXC_ERR"
     found = recognise(line.encode())
     assert is_healthy(line)
     assert found is not None
