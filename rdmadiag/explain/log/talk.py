@@ -77,7 +77,7 @@ _DIED: Final = re.compile(
     rb"(?: {2,}\S.*)?\s*$"
 )
 _OF_SIGNAL: Final[dict[bytes, Labels]] = {
-    b"Killed": ("no-memory", "interrupted"),
+    b"Killed": ("interrupted", "no-memory"),
     b"CPU time limit exceeded": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
