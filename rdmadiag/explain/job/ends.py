@@ -145,14 +145,10 @@ def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFi
             if each.finding.severity is Severity.CRITICAL
             or (of_the_way and not (connecting and each.finding.rule in _OF_DATA))
         ]
-    return min(
-        among,
-        key=lambda each: (
-            each.finding.severity is not Severity.CRITICAL,
-            _ORDER[each.finding.rule],
-        ),
-        default=None,
-    )
+    proven = [each for each in among if each.finding.severity is Severity.CRITICAL]
+    if proven:
+        return proven[0]
+    return min(among, key=lambda each: _ORDER[each.finding.rule], default=None)
 
 
 def _gone(

@@ -77,13 +77,11 @@ _DIED: Final = re.compile(
     rb"(?: {2,}\S.*)?\s*$"
 )
 _OF_SIGNAL: Final[dict[bytes, Labels]] = {
-    b"Killed": ("no-memory", "interrupted"),
+    b"Killed": ("interrupted", "no-memory"),
     b"CPU time limit exceeded": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
 _ROW: Final = re.compile(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
-# Of a run for a time (-D): nothing arrived while perftest measured.
-_STALLED: Final = re.compile(rb"(?m)^ *\d+ +[1-9]\d*[ \t]+0\.00[ \t]+0\.00[ \t]+0\.000000\s*$")
 _HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps|GID index|Device) *: *([\w.]+)")
 _TEST: Final = re.compile(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = re.compile(rb"LID 0x[0-9a-f]+, QPN")
@@ -160,8 +158,7 @@ class Talk:
         elif which := found["which"]:
             reached = self._end(which.decode().lower(), found, line, after)
         elif found["table"]:
-            row = _ROW.search(after)
-            reached = Reached.RESULT if row and not _STALLED.search(after) else Reached.DATA
+            reached = Reached.RESULT if _ROW.search(after) else Reached.DATA
         else:
             self.iterations = int(found["iterations"])
             reached = Reached.RESULT

@@ -161,8 +161,8 @@ def test_a_line_of_rping_alone_is_marked_by_no_launcher() -> None:
 @pytest.mark.parametrize(
     ("said", "label"),
     [
-        ("Killed\n", "no-memory"),
-        ("run.sh: line 7:  812 Killed                  ib_send_bw -d mlx5_0\n", "no-memory"),
+        ("Killed\n", "interrupted"),
+        ("run.sh: line 7:  812 Killed                  ib_send_bw -d mlx5_0\n", "interrupted"),
         ("CPU time limit exceeded (core dumped)\n", "interrupted"),
         ("Segmentation fault\n", "provider-fault"),
     ],
