@@ -390,6 +390,7 @@ def test_every_rule_has_a_case() -> None:
         ({"flags": {"192.0.2.2": 0x40}}, "on eth0, is tentative still"),
         ({"flags": {"192.0.2.2": 0x08}}, "on eth0, is a duplicate of another host's"),
     ],
+    ids=["down", "tentative", "duplicate"],
 )
 def test_an_address_that_was_used_is_to_work_at_its_host(
     changes: dict[str, Any], said_of_it: str

@@ -59,7 +59,8 @@ def test_it_is_named_in_any_form_with_skewed_clocks_and_missing_ranks(
     per_host = 2 if ranks == 8 else 4
     job = Job(ranks, per_host, cut % (ranks // per_host))
     few = st.sets(st.integers(0, ranks - 1), max_size=ranks // 8)
-    job.missing = frozenset(data.draw(few))
+    # Of the host whose link is cut one log is there: else nothing has its name.
+    job.missing = frozenset(data.draw(few) - {job.cut * per_host})
     skewed = data.draw(st.sets(st.integers(0, job.hosts - 1), max_size=(job.hosts - 1) // 2))
     job.skew = {host: data.draw(st.sampled_from((-3600.0, 45.0, 7200.0))) for host in skewed}
     check(job, placed(of_files(job) if form == "files" else {"job.out": job.together(form)}))
