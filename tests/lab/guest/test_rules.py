@@ -165,7 +165,8 @@ class TestOtherNetdevs:
             do("ip link set leg1 down")
             until(lambda: not carrier("leg0"), "leg0 has none")
             code, document = rdmadiag_json("preflight")
-            assert code == 1
+            assert code == 2  # what comes in by the bond does not reach a device on its leg
+            assert the(document, "soft-roce-on-other-netdev")["severity"] == "critical"
             assert the(document, "bond-leg-down")["summary"].endswith("1 of 2 legs down: leg0")
         finally:
             do("ip link del bond7", "ip link del leg0")
