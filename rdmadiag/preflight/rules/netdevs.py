@@ -327,7 +327,7 @@ def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo rdma link add {device} type rxe netdev {netdev}   # where the kernel takes it",
         "# or the address to the netdev of the device",
     ),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev", "nldev"),
 )
 def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
     """Of the GID that routes."""
@@ -346,10 +346,7 @@ def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
             "what is sent to that does not reach it",
             device=port.device,
             port=port.number,
-            evidence=[
-                Proof("sysfs", f"{port.name} GID netdev", netdev.name),
-                Proof("nldev", f"{port.name} netdev", own),
-            ],
+            evidence=[Proof("netdev", f"{netdev.name} IFLA_INFO_KIND", seen(netdev.kind))],
             fill={"netdev": netdev.name},
         )
 
@@ -368,7 +365,7 @@ def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo ip link set dev {netdev} nomaster   # if it is not meant to be in the bridge",
         "# else: the address, and the RDMA device, to {master}",
     ),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev", "routing"),
 )
 def netdev_is_bridge_port(this: Rule, case: Case) -> Iterator[Finding]:
     """By the master of the netdev that has the route's address."""
