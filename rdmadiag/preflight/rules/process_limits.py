@@ -135,9 +135,9 @@ def _text(limit: Limit) -> str:
     Severity.WARN,
     "A program may have little address space",
     f"The limit on address space of this process, or of that of --pid, is below "
-    f"{_LEAST_SPACE >> 30} GiB (ulimit -v, RLIMIT_AS), the hard one too. All that a program maps counts, used or "
-    "not: libraries, stacks and arenas of threads, queues, huge buffers, a GPU's memory. What "
-    "exceeds it fails with ENOMEM, however much memory is free.",
+    f"{_LEAST_SPACE >> 30} GiB (ulimit -v, RLIMIT_AS), the hard one too. All that a program maps "
+    "counts, used or not: libraries, stacks and arenas of threads, queues, huge buffers, a GPU's "
+    "memory. What exceeds it fails with ENOMEM, however much memory is free.",
     ("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
     remedy=(
         "ulimit -v unlimited",

@@ -18,7 +18,7 @@ def test_it_takes_effect_and_is_recorded(name: str, tmp_path: Path) -> None:
     record = inside.one(inside.known()[name], tmp_path / name)
     assert record["took_effect"], record
     assert {each.name for each in (tmp_path / name).iterdir()} == {
-        *("left.tar.gz", "record.json", "right.tar.gz"),
+        *("left.tar.gz", "left.after.tar.gz", "record.json", "right.tar.gz", "right.after.tar.gz"),
     }
     assert set(record["checklist"]) == {"left", "right"}
 
