@@ -46,6 +46,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     ),
     "nldev": (
         Need("nldev", part("nldev")),
+        Need("netdev of software ports", of_ports(devices.own_netdev, Protocol.ROCE)),
         Need("netns mode", part("nldev.netns_mode")),
     ),
     "netdev": (

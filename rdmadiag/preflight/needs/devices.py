@@ -49,6 +49,13 @@ def gid_table(port: PortView) -> Missing | None:
     return next(iter(port.gids.unreadable.values()), next(unread, None))
 
 
+def own_netdev(port: PortView) -> Missing | None:
+    """Why nldev does not say on which netdev a software port is; none here is an answer."""
+    found = port.nldev.netdev if port.nldev else None
+    unread = isinstance(found, Missing) and found.why is not Why.ABSENT
+    return found if unread and port.is_software and isinstance(found, Missing) else None
+
+
 def rates(case: Case) -> Iterator[Where]:
     """How fast each port is, and whether and as what it is active, by sysfs, which rules read."""
     for device, port in case.ports:

@@ -327,7 +327,10 @@ def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo rdma link add {device} type rxe netdev {netdev}   # where the kernel takes it",
         "# or the address to the netdev of the device",
     ),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev", "nldev"),
+    needs=(
+        *("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
+        *("nldev", "netdev of software ports"),
+    ),
 )
 def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
     """Of the GID that routes."""
