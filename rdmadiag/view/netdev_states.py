@@ -29,6 +29,10 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.name: netdev for netdev in evidence.netdev.netdevs}
         )
+        self._legs: dict[str, list[str]] = {}
+        for each in (self._netlink or {}).values():
+            if isinstance(each.master, str):
+                self._legs.setdefault(each.master, []).append(each.name)
         process = evidence.process
         names = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.netdevs
         self._names = None if isinstance(names, Missing) else frozenset(names)
@@ -132,9 +136,9 @@ class NetDevStates:
         netdevs = self._netlink or {}
         seen = {name}
         for _ in range(_FEW):
-            found = {netdevs[each].lower for each in seen & netdevs.keys()}
-            legs = {each.name for each in netdevs.values() if each.master in seen}
-            seen |= legs | {each for each in found if isinstance(each, str)}
+            below = {netdevs[each].lower for each in seen & netdevs.keys()}
+            legs = {leg for each in seen for leg in self._legs.get(each, ())}
+            seen |= legs | {each for each in below if isinstance(each, str)}
         return frozenset(seen)
 
     def unusable(self, gids: GidTable) -> dict[int, Unusable]:
