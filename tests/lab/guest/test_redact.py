@@ -37,7 +37,9 @@ def do(*argv: str) -> str:
 def own_names() -> tuple[set[str], set[bytes]]:
     """Addresses, MACs and GUIDs of this host: as text, and as bytes in network order."""
     links = json.loads(do("ip", "-json", "address"))
-    macs = {bytes.fromhex(each["address"].replace(":", "")) for each in links if "address" in each}
+    own = {each.get("address", "") for each in links}
+    # That of a tunnel (sit0, tunl0) is an IPv4 address.
+    macs = {bytes.fromhex(each.replace(":", "")) for each in own if ":" in each}
     macs = {each for each in macs if any(each) and set(each) != {0xFF}}
     addresses = {
         ip_address(each["local"])
