@@ -59,6 +59,10 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.ifindex: netdev.name for netdev in evidence.netdev.netdevs}
         )
+        self._legs: dict[str, set[str]] = {}  # by their master
+        for each in (self._netlink or {}).values():
+            if not isinstance(each.master, Missing):
+                self._legs.setdefault(each.master, set()).add(each.name)
         # Kernels that show the mode (5.2) look for a route where the GID's netdev is
         # (set_addr_netns_by_gid_rcu, drivers/infiniband/core/addr.c).
         nldev = evidence.nldev
@@ -133,7 +137,7 @@ class NetDevStates:
         seen = {name}
         for _ in range(_FEW):
             found = {netdevs[each].lower for each in seen & netdevs.keys()}
-            legs = {each.name for each in netdevs.values() if each.master in seen}
+            legs = set().union(*(self._legs.get(each, ()) for each in seen))
             seen |= legs | {each for each in found if isinstance(each, str)}
         return frozenset(seen)
 

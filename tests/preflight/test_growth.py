@@ -16,7 +16,7 @@ from rdmadiag.preflight.safety import assess
 from rdmadiag.view.reconcile import devices
 
 HCAS, TIMES = 3, 4
-PORTS, GIDS = 2, 64
+PORTS, GIDS = 2, 16
 PREFIXES = {"a subnet for each netdev": 24, "one subnet": 8}
 SLACK = 1.3
 FIXED = 300
