@@ -154,9 +154,9 @@ def gids(
 
 
 def differences(before: Report, after: Report, *, same_host: bool | None = None) -> "Differences":
-    """What changed from one report to another: newly wrong, mended, or otherwise changed.
+    """What changed from one report to another: new problems, fixed ones, other changes.
 
-    `same_host` says whether both are of one host, where what they tell of themselves is not to
+    `same_host` says whether both are of one host, where what they say of themselves is not to
     decide that. What one of them could not look at is not known, and no change.
     """
     from rdmadiag.fleet.record_diff import differences as compared

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
     "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",
-    "diff": "What changed between two records: newly wrong, mended, or other.",
+    "diff": "What changed between two records: new problems, fixed ones, others.",
     "compat": "Whether two recorded hosts can talk, and what differs between them.",
     "watch": "What happens to devices, links and addresses, as it happens; a ring of it.",
     "fleet": "Many hosts: what their reports add up to, and which is the odd one.",

@@ -23,8 +23,8 @@ class _TooLong(BaseException):
 
 
 @contextmanager
-def budget(seconds: float) -> Iterator[None]:
-    """Refuses what takes more than `seconds` of processor time, or more than MEMORY.
+def budget(seconds: float, refusal: type[Refused] = Refused) -> Iterator[None]:
+    """Raises `refusal` for what takes more than `seconds` of processor time, or than MEMORY.
 
     Of processor time, since a pager may stop us for an hour.
     """
@@ -34,9 +34,9 @@ def budget(seconds: float) -> Iterator[None]:
     try:
         yield
     except _TooLong:
-        raise Refused(f"what is in the record takes more than {seconds:g} s (--timeout)") from None
+        raise refusal(f"what is in the record takes more than {seconds:g} s (--timeout)") from None
     except MemoryError:
-        raise Refused("what is in the record takes more memory than it may") from None
+        raise refusal("what is in the record takes more memory than it may") from None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

@@ -7,7 +7,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import (
     LEAST,
     Given,
@@ -85,7 +85,7 @@ def command(
     format = form_wanted(format, as_json=as_json)  # noqa: A001
     stacks = chosen_stacks(names)
     deadline = started() + timeout
-    with budget(max(LEAST, deadline - time.monotonic())):
+    with budget(max(LEAST, deadline - time.monotonic()), CannotTell):
         first, second = (read_record(path, deadline) for path in (here, there))
         here_end, there_end = _end(first), _end(second)
         ends, own = judge(here_end, there_end), each_end(here_end, there_end)

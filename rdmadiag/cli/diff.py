@@ -9,6 +9,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
+from rdmadiag.cli.exits import CannotTell
 from rdmadiag.cli.options import (
     LEAST,
     Given,
@@ -37,7 +38,7 @@ FAILS_ON: Final = ("differs", "worse")
         ("what changed between two records of a host", "rdmadiag diff monday/ tuesday.tar.gz"),
         ("two hosts that should be equal", "rdmadiag diff node1.json node2.json"),
         (
-            "1 for what is newly wrong alone: for scripts",
+            "1 for new problems alone: for scripts",
             "rdmadiag diff before.json after.json --fail-on worse --quiet",
         ),
     ),
@@ -55,7 +56,7 @@ FAILS_ON: Final = ("differs", "worse")
     type=click.Choice(FAILS_ON),
     default="differs",
     show_default=True,
-    help="What gives exit code 1: any change, or only what is newly wrong.",
+    help="What gives exit code 1: any change, or only new problems.",
 )
 @exit_zero_option
 @format_option(FORMATS)
@@ -75,8 +76,7 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """What changed from record A to record B: newly wrong, mended, or changed
-    otherwise.
+    """What changed from record A to record B: new problems, fixed ones, other changes.
 
     A and B are snapshots, reports of `preflight --json`, or samples of `counters --json`; of one
     host at two times, or of two hosts. Both are judged by this version's rules. What one of them
@@ -88,7 +88,7 @@ def command(
 
     format = form_wanted(format, as_json=as_json)  # noqa: A001
     deadline = started() + timeout
-    with budget(max(LEAST, deadline - time.monotonic())):
+    with budget(max(LEAST, deadline - time.monotonic()), CannotTell):
         first, second = (read_record(path, deadline) for path in (before, after))
         found = compared(first, second, None if hosts is None else hosts == "same")
         with printing():

@@ -16,15 +16,13 @@ import re
 import sys
 import sysconfig
 import tarfile
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from rdmadiag.fleet.node_answer import LEAST_PYTHON
-from rdmadiag.quoting import printable
+from rdmadiag.fleet.wheels import COMPILED, MOST_UNPACKED, NoArchive, Wheels, size
 
 PURE: Final = (
     *("annotated_types", "click", "pydantic", "pyroute2", "rich", "typing_extensions"),
@@ -32,7 +30,6 @@ PURE: Final = (
 )
 """What reading commands import; of rich's own dependencies none of them needs any."""
 
-COMPILED: Final = "pydantic_core"
 PROBE: Final = (
     "import json,platform,sys,sysconfig;"
     "print(json.dumps([list(sys.version_info[:2]),sysconfig.get_config_var('SOABI')or'',"
@@ -44,10 +41,6 @@ _LEFT_OUT: Final = ("__pycache__",)
 _OF_OURS: Final = re.compile(r"rdmadiag/samples/[^/]+/")  # recorded machines
 _LOOP: Final = "rdmadiag/verbs/_loop.so"
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
-
-
-class NoArchive(Exception):
-    """There is none for this Python; one line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,7 +90,7 @@ def python_of(text: bytes) -> Python | None:
     return None
 
 
-def archive(python: Python, wheels: str | None) -> Archive:
+def archive(python: Python, wheels: Wheels | None) -> Archive:
     """Of what is installed here, with what `compiled` has; raises NoArchive."""
     return archive_of((compiled(python, wheels),))
 
@@ -122,16 +115,16 @@ def modules(
     return files
 
 
-def compiled(python: Python, wheels: str | None) -> Mapping[str, bytes]:
-    """pydantic-core: this Python's own, or out of the folder `wheels`; raises NoArchive."""
+def compiled(python: Python, wheels: Wheels | None) -> Mapping[str, bytes]:
+    """pydantic-core: this Python's own, or out of `wheels`; raises NoArchive."""
     if python.version < LEAST_PYTHON:
         least = ".".join(map(str, LEAST_PYTHON))
         raise NoArchive(f"{python}: rdmadiag needs {least}; --python names another one there")
     return _installed(COMPILED) if python == this_python() else _from_wheels(python, wheels)
 
 
-def compiled_here(wheels: str | None) -> list[Mapping[str, bytes]]:
-    """pydantic-core of this Python, and of each that a wheel in the folder is for.
+def compiled_here(wheels: Wheels | None) -> list[Mapping[str, bytes]]:
+    """pydantic-core of this Python, and of each that one of `wheels` is for.
 
     Raises NoArchive, also for a folder with no wheel of the version that is installed here.
     """
@@ -140,10 +133,16 @@ def compiled_here(wheels: str | None) -> list[Mapping[str, bytes]]:
         return found
     version = importlib.metadata.version("pydantic-core")
     fits = re.compile(rf"pydantic_core-{re.escape(version)}-cp3[0-9]+-cp3[0-9]+t?-.+\.whl")
-    names = [name for name in _names(wheels) if fits.fullmatch(name)]
+    names = [name for name in wheels.names() if fits.fullmatch(name)]
     if not names:
-        raise NoArchive(f"{wheels}: no wheel of pydantic-core {version}, which is installed here")
-    return found + [_unpacked(os.path.join(wheels, name)) for name in names]
+        raise NoArchive(
+            f"{wheels.folder}: no wheel of pydantic-core {version}, which is installed here"
+        )
+    left = MOST_UNPACKED
+    for name in names:
+        found.append(wheels.unpacked(name, left))
+        left -= size(found[-1])
+    return found
 
 
 def _own(*, timed: bool, samples: bool) -> Iterator[tuple[str, bytes]]:
@@ -174,7 +173,7 @@ def _installed(package: str) -> dict[str, bytes]:
     return found
 
 
-def _from_wheels(python: Python, wheels: str | None) -> dict[str, bytes]:
+def _from_wheels(python: Python, wheels: Wheels | None) -> dict[str, bytes]:
     version = importlib.metadata.version("pydantic-core")
     major, minor = python.version
     system = "musllinux" if "musl" in python.abi else "manylinux"
@@ -185,7 +184,7 @@ def _from_wheels(python: Python, wheels: str | None) -> dict[str, bytes]:
         rf"{'t' if _is_free_threaded(python) else ''}-.*{system}.*_{re.escape(python.machine)}"
         r"(\.[A-Za-z0-9_.]+)?\.whl"
     )
-    names = _names(wheels) if wheels is not None else []
+    names = wheels.names() if wheels is not None else []
     name = next((each for each in names if fits.fullmatch(each)), None)
     if name is None or wheels is None:
         platform = f"{system}_2_17_{python.machine}" if system == "manylinux" else "PLATFORM"
@@ -194,32 +193,7 @@ def _from_wheels(python: Python, wheels: str | None) -> dict[str, bytes]:
             f"--only-binary=:all: --python-version {major}.{minor} --platform {platform} "
             f"-d DIR pydantic-core=={version}, then --wheels DIR"
         )
-    return _unpacked(os.path.join(wheels, name))
-
-
-def _names(wheels: str) -> list[str]:
-    try:
-        return sorted(os.listdir(wheels))
-    except OSError as error:
-        raise NoArchive(f"{wheels}: {error.strerror}") from error
-
-
-_UNREADABLE: Final = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""Of zipfile: RuntimeError for what is encrypted, or compressed by a way that it does not know."""
-
-
-def _unpacked(path: str) -> dict[str, bytes]:
-    if not os.path.isfile(path):  # of a FIFO nothing may ever come
-        raise NoArchive(f"{os.path.basename(path)}: is no regular file")
-    try:
-        with zipfile.ZipFile(path) as wheel:
-            return {
-                each: wheel.read(each)
-                for each in wheel.namelist()
-                if each.startswith(f"{COMPILED}/") and not each.endswith("/")
-            }
-    except _UNREADABLE as error:
-        raise NoArchive(f"{os.path.basename(path)}: {printable(str(error))}") from error
+    return wheels.unpacked(name, MOST_UNPACKED)
 
 
 def _is_free_threaded(python: Python) -> bool:

@@ -9,8 +9,8 @@ from rdmadiag.preflight.verdict import Severity, Status
 class ChangeKind(StrEnum):
     """What a change means."""
 
-    WORSE = "worse"  # newly wrong: a rule finds in the second record what it did not in the first
-    BETTER = "better"  # mended
+    WORSE = "worse"  # a new problem: a rule finds in the second record what it did not in the first
+    BETTER = "better"  # fixed
     CHANGED = "changed"  # other than it was, and no rule says that it is wrong
 
 

@@ -92,7 +92,7 @@ _HOST: Final = frozenset({"platform", VARIABLES})
 _ADAPTER: Final = frozenset({"name", "driver", "protocol", "node_type"})
 _PORT: Final = frozenset(
     {
-        *("link_layer", "state", "gid_table", "gid_table_length", "gid_index"),
+        *("link_layer", "state", "gid_table", "gid_table_length", "gid_index", "pkeys"),
         *("netdev.name", "netdev.operstate", "netdev.admin_up", "netdev.vlan_id", "netdev.kind"),
     }
 )

@@ -12,7 +12,6 @@ from typing import Final
 from rdmadiag.fleet.archive import (
     PROBE,
     Archive,
-    NoArchive,
     Python,
     archive,
     archive_of,
@@ -21,6 +20,7 @@ from rdmadiag.fleet.archive import (
 )
 from rdmadiag.fleet.launch import Launch, Seen, launch
 from rdmadiag.fleet.node_answer import Ending, NodeAnswer
+from rdmadiag.fleet.wheels import NoArchive, Wheels
 
 FAILED: Final = 125  # as in unpack_and_run.py
 OURS: Final = b"rdmadiag-copy: "
@@ -67,7 +67,7 @@ class Copy:
 
 
 def launch_copied(
-    what: Launch, python: str, wheels: str | None, seen: Seen | None = None
+    what: Launch, python: str, wheels: Wheels | None, seen: Seen | None = None
 ) -> dict[str, NodeAnswer]:
     """As `launch` of `rdmadiag WORD…`, the command of `what`, from an archive for each Python.
 
@@ -88,7 +88,7 @@ def launch_copied(
 
 
 def copy_for_all(
-    what: Launch, python: str, wheels: str | None, seen: Seen | None = None
+    what: Launch, python: str, wheels: Wheels | None, seen: Seen | None = None
 ) -> tuple[Copy, dict[str, NodeAnswer]]:
     """One for many launches, as of attempts, which nodes of any Python begin together; and the
     answers of those nodes that it cannot be for. Raises what `launch` raises.

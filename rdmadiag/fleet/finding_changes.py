@@ -1,4 +1,4 @@
-"""Findings of two verdicts beside each other: newly wrong, mended, or not known on one side."""
+"""Findings of two verdicts beside each other: new, fixed, or not known on one side."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def finding_changes(
     before: Verdict, after: Verdict, renamed: Renamed, devices: tuple[frozenset[str], ...]
 ) -> Iterator[Change | NotCompared]:
     """`devices` are those of each record, as the first names them; of one that has gone nothing
-    is mended."""
+    is fixed."""
     first = _by_place(before.findings, Renamed({}))
     second = _by_place(after.findings, renamed)
     for place in first | second:

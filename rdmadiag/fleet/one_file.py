@@ -10,7 +10,8 @@ import zipfile
 from collections.abc import Iterable
 from typing import Final
 
-from rdmadiag.fleet.archive import COMPILED, compiled_here, modules
+from rdmadiag.fleet.archive import compiled_here, modules
+from rdmadiag.fleet.wheels import COMPILED, Wheels
 from rdmadiag.frozen import dataclass
 
 _MODULE: Final = re.compile(rf"{COMPILED}/_{COMPILED}\.cpython-3([0-9]+)(t?)-(.+)\.so")
@@ -25,7 +26,7 @@ class OneFile:
     pythons: str  # which have a compiled module in it: "Python 3.11 on x86_64-linux-gnu"
 
 
-def one_file(wheels: str | None) -> OneFile:
+def one_file(wheels: Wheels | None) -> OneFile:
     """The same bytes for the same modules; raises NoArchive."""
     files = modules(compiled_here(wheels), samples=True)
     with open(os.path.join(os.path.dirname(__file__), "run_from_file.py"), "rb") as file:

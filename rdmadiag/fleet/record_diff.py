@@ -380,7 +380,7 @@ def _with_findings(
     findings: Iterable[Change],
     texts: Mapping[str, str],
 ) -> Iterator[Change]:
-    """A fact that changed where a finding did goes with it: with what is newly wrong first.
+    """A fact that changed where a finding did goes with it: with a new problem first.
 
     At a port or device: all that changed there. Else what is of a source that the rule needs,
     and is named in what the finding says.

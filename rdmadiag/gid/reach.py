@@ -1,6 +1,7 @@
 """Whether one address reaches another, as far as the two GIDs show."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Gid, Scope
@@ -37,27 +38,24 @@ class Mismatch:
 
 def mismatches(local: Address, remote: Address) -> Iterator[Mismatch]:
     """Everything that keeps the two apart, seen from `local`."""
+    for code in _codes(local, remote):
+        yield Mismatch(code, _TEXTS[code](local, remote))
+
+
+def are_apart(local: Address, remote: Address) -> bool:
+    """Whether anything does."""
+    return next(_codes(local, remote), None) is not None
+
+
+def _codes(local: Address, remote: Address) -> Iterator[str]:
     if GidType.ROCE_V1 in (local.type, remote.type) and local.type != remote.type:
-        yield Mismatch(
-            "gid_type_mismatch", f"this end's GID is {local.type}, the peer's {remote.type}"
-        )
+        yield "gid_type_mismatch"
     if local.gid.family is not remote.gid.family:
-        yield Mismatch(
-            "address_family_mismatch",
-            f"this end's GID is {local.gid.family} ({local.gid}), "
-            f"the peer's {remote.gid.family} ({remote.gid})",
-        )
+        yield "address_family_mismatch"
     elif _cannot_route(local, remote):
-        yield Mismatch(
-            "subnet_mismatch",
-            f"{local.gid} and {remote.gid} are in different subnets, and no router passes "
-            f"{'RoCE v1' if local.type is GidType.ROCE_V1 else 'link-local addresses'}",
-        )
+        yield "subnet_mismatch"
     elif _other_vlan(local, remote):
-        yield Mismatch(
-            "vlan_mismatch",
-            f"this end's GID is {_tag(local.vlan)}, the peer's {_tag(remote.vlan)}",
-        )
+        yield "vlan_mismatch"
 
 
 def same_subnet(local: Address, remote: Address) -> bool | None:
@@ -95,3 +93,33 @@ def _cannot_route(local: Address, remote: Address) -> bool:
 
 def _tag(vlan: int | None) -> str:
     return f"in VLAN {vlan}" if vlan else "untagged"
+
+
+def _types(local: Address, remote: Address) -> str:
+    return f"this end's GID is {local.type}, the peer's {remote.type}"
+
+
+def _families(local: Address, remote: Address) -> str:
+    return (
+        f"this end's GID is {local.gid.family} ({local.gid}), "
+        f"the peer's {remote.gid.family} ({remote.gid})"
+    )
+
+
+def _subnets(local: Address, remote: Address) -> str:
+    return (
+        f"{local.gid} and {remote.gid} are in different subnets, and no router passes "
+        f"{'RoCE v1' if local.type is GidType.ROCE_V1 else 'link-local addresses'}"
+    )
+
+
+def _vlans(local: Address, remote: Address) -> str:
+    return f"this end's GID is {_tag(local.vlan)}, the peer's {_tag(remote.vlan)}"
+
+
+_TEXTS: Final = {
+    "gid_type_mismatch": _types,
+    "address_family_mismatch": _families,
+    "subnet_mismatch": _subnets,
+    "vlan_mismatch": _vlans,
+}

@@ -14,6 +14,7 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
 from rdmadiag.preflight.rules.peer_route import PeerCase
 from rdmadiag.preflight.verdict import Finding, Severity, Status, status_of, worse
+from rdmadiag.view.cm_device import Obstacle
 from rdmadiag.view.compat import Compat, PortsBeside, compat, limited, limited_stack, with_ports
 from rdmadiag.view.ends import (
     BY_ADDRESS,
@@ -31,7 +32,6 @@ from rdmadiag.view.ends import (
     ports_on,
 )
 from rdmadiag.view.peer_picks import BEST_FIRST, End, Side, StackPair, Talks
-from rdmadiag.view.peer_route import Obstacle
 from rdmadiag.view.reconcile import Protocol, ports
 
 

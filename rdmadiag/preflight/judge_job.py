@@ -12,8 +12,10 @@ from rdmadiag.facts.job import Extent, JobFacts, JobProcess
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.variables import DEVICE_LISTS, RDMA_OFF, Variable, choice
 from rdmadiag.preflight.verdict import Status
-from rdmadiag.view.job import Bound, JobView, TcpPath, mapped_stacks, total
+from rdmadiag.view.job import Bound, JobView
 from rdmadiag.view.job_peer import BROKEN, JobPeer
+from rdmadiag.view.job_stacks import mapped_stacks
+from rdmadiag.view.job_tcp import TcpPath, total
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 LEAST_SHARE: Final = 0.9

@@ -13,7 +13,8 @@ from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.peer_picks import stack_lines
 from rdmadiag.render.plain import printable, shown
-from rdmadiag.view.compat import Agreement, Compat, CompatRow, PortsBeside
+from rdmadiag.view.compat import Compat, PortsBeside
+from rdmadiag.view.compat_rows import Agreement, CompatRow
 from rdmadiag.view.peer_picks import Talks
 
 _WORD: Final = {

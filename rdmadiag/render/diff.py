@@ -1,4 +1,4 @@
-"""Two records as text: what is newly wrong, what is mended, what else changed."""
+"""Two records as text: new problems, fixed ones, what else changed."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,11 +19,16 @@ _VALUE: Final = 100  # letters
 _SHORT: Final = 60  # letters, of one part of a value
 _BEFORE: Final = 20  # letters of it before what differs
 _HEAD: Final = {
-    ChangeKind.WORSE: "Newly wrong:",
-    ChangeKind.BETTER: "Mended:",
-    ChangeKind.CHANGED: "Changed, and no rule says that it is wrong:",
+    ChangeKind.WORSE: "New problems:",
+    ChangeKind.BETTER: "Fixed:",
+    ChangeKind.CHANGED: "Other changes:",
 }
-_STYLE: Final = {"worse": "bold red", "changed": "bold yellow", "same": "bold green"}
+_STYLE: Final = {
+    "worse": "bold red",
+    "better": "bold green",
+    "changed": "bold yellow",
+    "same": "bold green",
+}
 
 
 def show(
@@ -40,12 +45,12 @@ def show(
     word, text = answer(found)
     style = _STYLE.get(word, STYLE["unknown"])
     line = Text(word.upper(), style).append(f"  {text}", style="")
-    line.append(f"  [{_hosts(found, before, after)}]", style="dim")
     if quiet:
         say(out, line)
         return
     with in_view(out, line):
         say(out, line)
+        say(out, Text(_hosts(found, before, after), "dim"))
         body(found, out, verbose=verbose)
 
 
@@ -63,39 +68,48 @@ def show_since(
     style = _STYLE.get(word, STYLE["unknown"])
     to.print()
     line = Text(f"Since {record}: ", "bold").append(word.upper(), style)
-    line.append(f"  {text}", style="").append(f"  [{_hosts(found, before, after)}]", style="dim")
-    say(to, line)
+    say(to, line.append(f"  {text}", style=""))
+    say(to, Text(_hosts(found, before, after), "dim"))
     body(found, to, verbose=verbose, remedies=False)  # they stand in the verdict
 
 
 def answer(found: Differences) -> tuple[str, str]:
-    """The word that the first line begins with, and what follows it."""
-    worse = _count(found, ChangeKind.WORSE)
-    better = _count(found, ChangeKind.BETTER)
-    changed = _count(found, ChangeKind.CHANGED)
+    """The word that the first line begins with, and what follows it: the worst of it in words."""
+    worse, better = (_findings(found, kind) for kind in (ChangeKind.WORSE, ChangeKind.BETTER))
+    changed = _count_changed(found)
     lacking = sum(each.counts for each in found.not_compared)
-    lost = f"; {counted(lacking, 'thing')} not known on one side" if lacking else ""
-    if worse or better or changed:
-        parts = (
-            f"{worse} newly wrong",
-            f"{better} mended",
-            f"{changed} changed, and no rule says that it is wrong",
-        )
-        word = "worse" if worse else "changed"
-        return word, f"{', '.join(parts)}{lost}"
+    rest = [counted(changed, "other change")] if changed else []
     if lacking:
-        return "unknown", f"nothing differs of what both have{lost}"
-    return "same", f"{counted(found.equal, 'fact')} alike, and the same findings"
+        rest.append(f"{counted(lacking, 'thing')} could not be compared")
+    if worse:
+        word = "new" if worse[0].severity_before is None else "more severe"
+        said = _first(word, worse, worse[0].after or worse[0].before)
+        return "worse", "; ".join([said, *([f"{len(better)} fixed"] if better else []), *rest])
+    if better:
+        word = "fixed" if better[0].severity_after is None else "less severe"
+        return "better", "; ".join([_first(word, better, better[0].before), *rest])
+    if changed:
+        said = f"{counted(changed, 'change')}, and no problem is new or fixed"
+        return "changed", "; ".join([said, *rest[1:]])
+    if lacking:
+        return "unknown", "; ".join(["what both records have is the same", *rest])
+    return "same", f"{counted(found.equal, 'fact')} and all findings are the same"
 
 
-def _count(found: Differences, kind: ChangeKind) -> int:
-    """Findings; of what no finding goes with, facts."""
-    every = found.of_kind(kind)
-    if kind is ChangeKind.CHANGED:
-        findings = sum(each.fact is None for each in every)
-        facts = [each for each in every if each.fact]
-        return findings + len(_facts(facts, verbose=False))
-    return sum(each.fact is None for each in every)
+def _first(word: str, every: Sequence[Change], summary: str | None) -> str:
+    more = f" (and {len(every) - 1} more)" if every[1:] else ""
+    return f"{word}: {printable(summary or str(every[0].rule))}{more}"
+
+
+def _findings(found: Differences, kind: ChangeKind) -> list[Change]:
+    return [each for each in found.of_kind(kind) if each.fact is None]
+
+
+def _count_changed(found: Differences) -> int:
+    """Notes, and lines of facts, that are neither a new problem nor a fixed one."""
+    every = found.of_kind(ChangeKind.CHANGED)
+    facts = [each for each in every if each.fact]
+    return len(every) - len(facts) + len(_facts(facts, verbose=False))
 
 
 def _hosts(found: Differences, before: Identity, after: Identity) -> str:

@@ -14,7 +14,7 @@ from rdmadiag.render.plain import printable
 
 
 def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool) -> str:
-    """The document; with `only_worse` nothing else than what is newly wrong fails."""
+    """The document; with `only_worse` nothing else than new problems fails."""
     skipped = [each for each in found.not_compared if each.counts]
     failing = [each for each in found.changes if each.kind is ChangeKind.WORSE or not only_worse]
     whole = not found.changes and not skipped

@@ -35,7 +35,7 @@ from rdmadiag.render.judged import PreflightDocument
 from rdmadiag.render.peer_documents import PortPair, PortsBeside
 from rdmadiag.report import Document, HostDocument, Report
 from rdmadiag.view.capabilities import DeviceCapabilities, Difference
-from rdmadiag.view.compat import CompatRow
+from rdmadiag.view.compat_rows import CompatRow
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow

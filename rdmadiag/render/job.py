@@ -11,8 +11,9 @@ from rdmadiag.render.console import Text, console, in_view, say, steps, word
 from rdmadiag.render.findings import whose
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import printable, shown
-from rdmadiag.view.job import Bound, JobPort, JobView, TcpPath, Transport
+from rdmadiag.view.job import Bound, JobPort, JobView, Transport
 from rdmadiag.view.job_peer import JobPeer
+from rdmadiag.view.job_tcp import TcpPath
 
 _PROCESSES = 8  # that are listed
 _UNSEEN = (

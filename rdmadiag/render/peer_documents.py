@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rdmadiag.frozen import dataclass
 from rdmadiag.render.gid_documents import Pick, pick_row
 from rdmadiag.view import compat, peer_picks
-from rdmadiag.view.compat import CompatRow
+from rdmadiag.view.compat_rows import CompatRow
 from rdmadiag.view.peer_picks import End, Talks
 from rdmadiag.view.reconcile import Protocol
 

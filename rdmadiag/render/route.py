@@ -17,7 +17,8 @@ from rdmadiag.render.findings import answer, show_findings, whose
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import shown
 from rdmadiag.render.stacks import folded_names
-from rdmadiag.view.peer_route import PeerRoute, Taken, Witness
+from rdmadiag.view.cm_device import Taken
+from rdmadiag.view.peer_route import PeerRoute, Witness
 from rdmadiag.view.peer_stacks import StackWay
 
 _TYPE: Final = {GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Outcome, Problem, Stage
+from rdmadiag.facts.attempt import BadCompletion, Outcome, Stage
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpState, QpType
@@ -29,15 +29,15 @@ from rdmadiag.verbs.cm_events import (
     RESOLVE_SECONDS,
     EventFailed,
     Events,
-    NoEvent,
 )
 from rdmadiag.verbs.cm_load import loaded
-from rdmadiag.verbs.cm_meeting import AnotherDevice, Listening, Nobody, Side
+from rdmadiag.verbs.cm_meeting import Listening, Side
 from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, EventChannel, Identifier
+from rdmadiag.verbs.cm_outcome import OtherGroup, result_of, wrong_data
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
 from rdmadiag.verbs.cm_talk import Talk
 from rdmadiag.verbs.cm_ud import Member, Sender, UdEnd, end_of
-from rdmadiag.verbs.exchange import STALL_SECONDS, Differs, Stalled
+from rdmadiag.verbs.exchange import STALL_SECONDS, Stalled
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.open_end import Failed
 from rdmadiag.verbs.payloads import Payloads
@@ -63,14 +63,6 @@ attaches the queue pair after its reply has left, and what arrives between wakes
 
 _EVENT_SECONDS: Final = 0.3  # for the event of what has flushed the requests
 _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
-
-
-class OtherGroup(Exception):
-    """The two ends were started with different multicast groups."""
-
-    def __init__(self, ours: str | None, theirs: object) -> None:
-        said = "no --multicast" if theirs is None else f"--multicast {protocol.shown(theirs)}"
-        super().__init__(f"the peer has {said}, this end {ours or 'none'}")
 
 
 class Attempt:
@@ -132,9 +124,9 @@ class Attempt:
         """Both libraries and the event channel."""
         write = self._transcript.write
         write(records.StageBegan(stage=Stage.EVENT_CHANNEL))
-        asked = self._request
+        request = self._request
         try:
-            library = loaded(asked.library, asked.cm_library, asked.node, self._transcript)
+            library = loaded(request.library, request.cm_library, request.node, self._transcript)
         except CallFailed as failed:
             text = str(failed.__cause__ or "")
             raise Failed(Stage.EVENT_CHANNEL, failed.call, "", failed.errno, text) from failed
@@ -588,36 +580,11 @@ class Attempt:
     def _outcome(self, error: BaseException) -> Result | None:
         if isinstance(error, Failed):
             self._stage = error.stage
-            return Result(
-                outcome=Outcome.CALL_FAILED,
-                stage=error.stage,
-                text=error.text,
-                call=error.call,
-                errno=error.errno,
-            )
-        if isinstance(error, CallFailed):  # rdma_get_cm_event, which is nobody's step
-            return Result(
-                outcome=Outcome.CALL_FAILED,
-                stage=self._stage,
-                text=str(error),
-                call=error.call,
-                errno=error.errno,
-            )
-        if isinstance(error, EventFailed):
-            return Result(outcome=Outcome.CM_EVENT, stage=error.stage)
-        if isinstance(error, NoEvent):
-            return Result(outcome=Outcome.NO_EVENT, stage=error.stage)
         if isinstance(error, open_end.BadCompletion):
             return self._completion(error)
         if isinstance(error, loop.Stopped):
             return self._stopped(error)
-        if code := _PROBLEMS.get(type(error)):
-            problem = Problem(code, str(error))
-            return Result(outcome=Outcome.MISMATCH, stage=self._stage, problems=(problem,))
-        for kind, outcome in _OUTCOMES.items():
-            if isinstance(error, kind):
-                return Result(outcome=outcome, stage=self._stage, text=str(error))
-        return None
+        return result_of(error, self._stage)
 
     def _completion(self, error: open_end.BadCompletion) -> Result:
         bad = error.completion
@@ -636,11 +603,7 @@ class Attempt:
                 error.vendor_error,
                 receive=error.is_receive,
             )
-        text = "a message arrived that was not sent"
-        if error.wrong_length is not None:
-            expected = self._request.ends[0].payload_bytes
-            text = f"{error.wrong_length} bytes arrived, {expected} were sent"
-        return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
+        return wrong_data(error, self._request.ends[0].payload_bytes)
 
     def _unless_event(self, end: EndName, status: int, vendor: int, *, receive: bool) -> Result:
         """A flushed request is what a disconnection leaves: where there is one, it says more.
@@ -662,20 +625,6 @@ class Attempt:
             stage=self._stage,
             completion=BadCompletion(end, status, vendor, receive),
         )
-
-
-_PROBLEMS: Final[dict[type[BaseException], str]] = {
-    AnotherDevice: "another_device",
-    OtherGroup: "multicast_group_mismatch",
-}
-_OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
-    Nobody: Outcome.NO_PEER,
-    ProtocolError: Outcome.PEER_REFUSED,
-    Differs: Outcome.DATA_MISMATCH,
-    Stalled: Outcome.NO_DATA,
-    Late: Outcome.LATE,
-    Interrupted: Outcome.INTERRUPTED,
-}
 
 
 _GREETING: Final = b"rdmadiag"

@@ -14,13 +14,12 @@ from rdmadiag.verbs.objects import (
     Context,
     ProtectionDomain,
     QueuePair,
-    ReceiveRequest,
-    SendRequest,
     Shape,
 )
 from rdmadiag.verbs.open_end import BadCompletion, Failed, OpenEnd, StagedCaller
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes
+from rdmadiag.verbs.requests import ReceiveRequest, SendRequest
 
 CONTROL_BYTES: Final = 4096
 """Of a message that is no payload, at most."""

@@ -20,9 +20,9 @@ from rdmadiag.verbs.objects import (
     MemoryRegion,
     ProtectionDomain,
     QueuePair,
-    ReceiveRequest,
 )
 from rdmadiag.verbs.protocol import ProtocolError
+from rdmadiag.verbs.requests import ReceiveRequest
 
 QKEY: Final = 0x01234567
 """RDMA_UDP_QKEY, rdma/rdma_cma.h: of all of RDMA_PS_UDP."""
@@ -113,7 +113,7 @@ class UdEnd(CmEnd):
         self.send(message)
 
     def received_message(self) -> bytes | None:
-        """As `arrived`."""
+        """A message of the peer; None where none has arrived."""
         return self.arrived()
 
     def expect(self) -> None:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_uint32, c_void_p
 from errno import EAGAIN
-from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.ib import QpState, QpType
@@ -29,7 +28,6 @@ from rdmadiag.verbs.abi import (
     IbvQpInitAttrEx,
     IbvRecvWr,
     IbvSendWr,
-    IbvSge,
     IbvSrqAttr,
     IbvSrqInitAttr,
     IbvSrqInitAttrEx,
@@ -38,6 +36,7 @@ from rdmadiag.verbs.abi import (
 )
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE
+from rdmadiag.verbs.requests import SEND_SIGNALED, ReceiveRequest, SendRequest
 from rdmadiag.verbs.transitions import Attribute, transition
 
 LOCAL_WRITE: Final = 1
@@ -50,12 +49,6 @@ REMOTE_ATOMIC: Final = 8
 
 MW_BIND: Final = 16
 """IBV_ACCESS_MW_BIND: what a region needs that windows are bound to."""
-
-WR_SEND: Final = 2
-"""IBV_WR_SEND."""
-
-SEND_SIGNALED: Final = 2
-"""IBV_SEND_SIGNALED."""
 
 SRQ_MAX_WR: Final = 1
 SRQ_LIMIT: Final = 2
@@ -581,11 +574,11 @@ class QueuePair(_Made):
         attributes, _ = self.query(Attribute.STATE)
         return QpState.from_number(attributes.qp_state)
 
-    def post_send(self, request: "SendRequest") -> None:
+    def post_send(self, request: SendRequest) -> None:
         """SEND, signaled; raises CallFailed."""
         self.context.post_send(self.handle, request.request)
 
-    def post_recv(self, request: "ReceiveRequest") -> None:
+    def post_recv(self, request: ReceiveRequest) -> None:
         """A buffer for one message; raises CallFailed."""
         self.context.post_recv(self.handle, request.request)
 
@@ -661,7 +654,7 @@ class Objects:
         self._made: list[_Made] = []
 
     def add(self, made: M) -> M:
-        """Hold it until `close`."""
+        """Keeps an object, which `close` destroys; the last one first."""
         self._made.append(made)
         return made
 
@@ -683,64 +676,3 @@ class Objects:
 
 def _turn(made: _Made) -> int:
     return next(at for at, kind in enumerate(TEARDOWN_ORDER) if isinstance(made, kind))
-
-
-class SendRequest:
-    """struct ibv_send_wr for what goes out of a memory region, made once and posted often."""
-
-    def __init__(
-        self,
-        number: int,
-        region: MemoryRegion,
-        offset: int,
-        length: int,
-        *,
-        opcode: int = WR_SEND,
-        flags: int = SEND_SIGNALED,
-        sge: int = 1,
-    ) -> None:
-        """`sge` buffers, one after the other; of READ they are where the data comes to."""
-        self._region, self._offset, self._sge = region, offset, sge
-        self.request = IbvSendWr(wr_id=number, opcode=opcode, send_flags=flags)
-        self.length = length
-
-    def aim(self, address: int, rkey: int) -> None:
-        """At this memory of the other end."""
-        self.request.wr.rdma.remote_addr, self.request.wr.rdma.rkey = address, rkey
-
-    @property
-    def length(self) -> int:
-        """Bytes that it moves."""
-        return self._length
-
-    @length.setter
-    def length(self, length: int) -> None:
-        self._length = length
-        self._elements = _elements(self._region, self._offset, length, self._sge)
-        self.request.num_sge = len(self._elements)
-        self.request.sg_list = self._elements
-
-
-class ReceiveRequest:
-    """struct ibv_recv_wr into a memory region, made once and posted often."""
-
-    def __init__(
-        self, number: int, region: MemoryRegion, offset: int, length: int, sge: int = 1
-    ) -> None:
-        self._elements = _elements(region, offset, length, sge)
-        self.request = IbvRecvWr(wr_id=number, num_sge=len(self._elements))
-        self.request.sg_list = self._elements
-
-
-def _elements(region: MemoryRegion, offset: int, length: int, sge: int) -> "ctypes.Array[IbvSge]":
-    """The bytes in so many buffers, as equal as can be; none of them is empty."""
-    count = max(1, min(sge, length))
-    cuts = [length * at // count for at in range(count + 1)]
-    pieces = [_element(region, offset + start, end - start) for start, end in pairwise(cuts)]
-    return (IbvSge * count)(*pieces)
-
-
-def _element(region: MemoryRegion, offset: int, length: int) -> IbvSge:
-    if offset < 0 or length < 0 or offset + length > region.size:
-        raise ValueError(f"{length} bytes at {offset} of a region of {region.size}")
-    return IbvSge(addr=region.address + offset, length=length, lkey=region.lkey)

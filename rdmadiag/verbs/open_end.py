@@ -24,7 +24,6 @@ from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
     REMOTE_READ,
     REMOTE_WRITE,
-    SEND_SIGNALED,
     Caller,
     Completion,
     CompletionChannel,
@@ -35,12 +34,11 @@ from rdmadiag.verbs.objects import (
     Objects,
     ProtectionDomain,
     QueuePair,
-    ReceiveRequest,
-    SendRequest,
     Shape,
 )
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes
+from rdmadiag.verbs.requests import SEND_SIGNALED, ReceiveRequest, SendRequest
 
 T = TypeVar("T")
 

@@ -36,7 +36,6 @@ from rdmadiag.verbs.objects import (
     REMOTE_ATOMIC,
     REMOTE_READ,
     REMOTE_WRITE,
-    SEND_SIGNALED,
     AddressHandle,
     Completion,
     CompletionChannel,
@@ -54,6 +53,7 @@ from rdmadiag.verbs.objects import (
 )
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
+from rdmadiag.verbs.requests import SEND_SIGNALED
 from rdmadiag.verbs.transitions import Attribute
 from rdmadiag.verbs.work import BIND_MW, IN, MEMORY, Completed, Piece, Target, Work
 
@@ -356,7 +356,7 @@ class Side:
         return window.rkey
 
     def close_window(self) -> None:
-        """Destroy it."""
+        """Destroys the memory window."""
         assert self._window
         self._window.close()
 
@@ -370,7 +370,7 @@ class Side:
         self._member = self._make(GroupMember(self._caller, self._qp, group))
 
     def leave(self) -> None:
-        """Get it no more."""
+        """Detaches from the multicast group, and leaves it."""
         assert self._member
         self._member.close()
         if self._interest:
@@ -389,7 +389,7 @@ class Side:
         self._rule = self._make(FlowRule(self._caller, self._qp, Rule(frame, self.facts.port)))
 
     def unsteer(self) -> None:
-        """Destroy it."""
+        """Destroys the flow rule."""
         assert self._rule
         self._rule.close()
 

@@ -14,6 +14,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Link, Neighbour, RouteKind, TowardsFacts
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE
+from rdmadiag.view.cm_device import PortFinder
 from rdmadiag.view.peer_picks import End
 from rdmadiag.view.peer_route import PeerRoute, owner, peer_route
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
@@ -306,10 +307,19 @@ class _Ways:
         routing = near.evidence.routing
         seen = routing if isinstance(routing, Missing) else routing.neighbours
         self._towards = TowardsFacts((), seen)
+        self._finder = None
+        if not isinstance(routing, Missing):
+            self._finder = PortFinder(near.devices, near.evidence, routing)
 
     def towards(self, mine: OwnAddress, far: HostEnd, theirs: OwnAddress) -> Towards:
         near, routing = self._near, self._near.evidence.routing
-        route = peer_route(near.evidence, near.devices, theirs.address, towards=self._towards)
+        route = peer_route(
+            near.evidence,
+            near.devices,
+            theirs.address,
+            towards=self._towards,
+            finder=self._finder,
+        )
         has = (
             None if isinstance(routing, Missing) else owner(near.evidence, routing, theirs.address)
         )

@@ -6,7 +6,7 @@ something has, or where that cannot be known.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
@@ -14,22 +14,14 @@ from typing import Final
 from rdmadiag.facts import NOT_IN_RECORD, Missing, NetDevFacts, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import KernelQpType, NetnsMode, PortState, QpState
-from rdmadiag.facts.job import (
-    JobFacts,
-    JobProcess,
-    JobSample,
-    PortTraffic,
-    TcpSocket,
-    TrafficUnit,
-    WantedSample,
-)
-from rdmadiag.facts.libraries import MappedLibrary
+from rdmadiag.facts.job import JobFacts, JobSample, PortTraffic, TrafficUnit, WantedSample
 from rdmadiag.facts.resources import DeviceResources, QueuePair, ResourceFacts
 from rdmadiag.frozen import dataclass
-from rdmadiag.gid.registry import Chosen, stacks
+from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
+from rdmadiag.view.job_stacks import GidPick, gid_picks, mapped_rules
+from rdmadiag.view.job_tcp import NOT_YET, TcpPath, bytes_by_tcp, tcp_paths
 from rdmadiag.view.reconcile import DeviceView, PortView
-from rdmadiag.view.stack_picks import made_for, picks
 
 
 class Bound(StrEnum):
@@ -64,17 +56,6 @@ MOST_PAIRS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class GidPick:
-    """Which row of the GID table a stack that the job has mapped takes on a port."""
-
-    stack: str
-    version: str  # the range of versions that the rule holds for
-    index: int | None
-    why: str
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class JobPort:
     """A port that the job has queue pairs on."""
 
@@ -92,17 +73,6 @@ class JobPort:
 
 
 @dataclass(frozen=True, slots=True)
-class TcpPath:
-    """The job's connections that leave by one netdev."""
-
-    netdev: str | Missing  # the one that has their local address
-    within_host: bool  # both their ends are on this host: RDMA would not replace them
-    connections: int
-    interval_bytes: int | Missing  # sent and received in the interval
-    total_bytes: int | Missing  # since they were opened
-
-
-@dataclass(frozen=True, slots=True)
 class Transport:
     """The bytes of the interval, sent and received; TCP without what stays on the host."""
 
@@ -117,7 +87,7 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """All of it."""
+    """Whether the job is on RDMA, by what it moved and by what it holds, and why not."""
 
     transport: Transport
     ports: tuple[JobPort, ...]
@@ -130,7 +100,6 @@ class JobView:
     connected: tuple[ConnectedPair, ...] | Missing = NOT_IN_RECORD  # of RC and UC; at most 4096
 
 
-_NOT_YET: Final = Missing(Why.NOT_COLLECTED, "one sample: nothing is compared")
 _OF_NOBODY: Final = (KernelQpType.SMI, KernelQpType.GSI)  # each port has them, for management
 
 
@@ -181,19 +150,19 @@ def job_view(
     count = (not own and _unseen(facts, resources, evidence)) or len(own)
     moved = _moved(before, after)
     views = {(port.device, port.number): port for device in devices for port in device.ports}
-    chosen = _mapped_rules(facts)
+    rules, environment = mapped_rules(facts), facts.processes[0].environment
     ports = tuple(
-        _port(place, own, resources, moved, views.get(place), chosen, _environment(facts))
+        _port(place, own, resources, moved, views.get(place), rules, environment)
         for place in ports_of(facts, resources)
     )
     used = {(port.device, port.port) for port in ports}
     active = [each for each in views.values() if each.is_active]
-    tcp = _tcp(before, after, netdevs)
+    tcp = tcp_paths(before, after, netdevs)
     opened = _opened(facts, resources)
     rdma, bound = _rdma(ports, count, opened, own)
     seconds = moved if isinstance(moved, Missing) else moved.seconds
     return JobView(
-        transport=_transport(_began(before), seconds, rdma, bound, _tcp_bytes(tcp)),
+        transport=_transport(_began(before), seconds, rdma, bound, bytes_by_tcp(tcp)),
         ports=ports,
         unused=tuple(each.name for each in active if (each.device, each.number) not in used),
         tcp=tcp,
@@ -317,7 +286,7 @@ class _Moved:
 
 def _moved(before: JobSample | Missing, after: JobSample | Missing | None) -> _Moved | Missing:
     if after is None:
-        return before if isinstance(before, Missing) else _NOT_YET
+        return before if isinstance(before, Missing) else NOT_YET
     if isinstance(before, Missing):
         return before
     if isinstance(after, Missing):
@@ -364,7 +333,7 @@ def _port(
     resources: ResourceFacts | Missing,
     moved: _Moved | Missing,
     view: PortView | None,
-    chosen: Sequence[Chosen],
+    rules: Sequence[Chosen],
     environment: Mapping[str, str] | Missing,
 ) -> JobPort:
     device, number = place
@@ -387,7 +356,7 @@ def _port(
         counter=traffic.source if traffic else "",
         route_gid_index=view.route.index if view and isinstance(view.route, Route) else None,
         route_gid=str(view.route.gid) if view and isinstance(view.route, Route) else None,
-        picks=tuple(_picks(view, chosen, environment)) if view else (),
+        picks=tuple(gid_picks(view, rules, environment)) if view else (),
     )
 
 
@@ -459,103 +428,6 @@ _UNTRACKED: Final = Missing(
 )
 
 
-# --- bytes by TCP -----------------------------------------------------------------------------
-
-
-def _tcp(
-    before: JobSample | Missing,
-    after: JobSample | Missing | None,
-    netdevs: NetDevFacts | Missing,
-) -> tuple[TcpPath, ...] | Missing:
-    last = before if after is None else after
-    if isinstance(last, Missing):
-        return last
-    if isinstance(last.sockets, Missing):
-        return last.sockets
-    if last.unread:
-        pid, why = next(iter(last.unread.items()))
-        return Missing(why.why, f"{len(last.unread)} of its processes, such as {pid}: {why.detail}")
-    earlier: Mapping[int, TcpSocket] | Missing
-    if after is None:
-        earlier = _NOT_YET
-    elif isinstance(before, Missing) or isinstance(before.sockets, Missing):
-        earlier = Missing(Why.NOT_COLLECTED, "the first sample failed")
-    else:
-        earlier = {each.inode: each for each in before.sockets}
-    owners = _owners(netdevs)
-    groups: dict[tuple[str | None, bool], list[TcpSocket]] = {}
-    for each in last.sockets:
-        netdev = owners.get(each.local)
-        within = each.remote in owners or each.remote == each.local or _is_loopback(each.remote)
-        groups.setdefault(("lo" if within else netdev, within), []).append(each)
-    unknown = netdevs if isinstance(netdevs, Missing) else _NO_NETDEV
-    paths = (
-        TcpPath(
-            netdev=unknown if name is None else name,
-            within_host=within,
-            connections=len(sockets),
-            interval_bytes=total(_since(each, earlier) for each in sockets),
-            total_bytes=total(_bytes(each) for each in sockets),
-        )
-        for (name, within), sockets in groups.items()
-    )
-    return tuple(sorted(paths, key=lambda each: (each.within_host, _word(each.netdev))))
-
-
-_NO_NETDEV: Final = Missing(Why.ABSENT, "no netdev of this namespace has the local address")
-
-
-def _owners(netdevs: NetDevFacts | Missing) -> dict[str, str]:
-    return {
-        address.address: netdev.name
-        for netdev in (() if isinstance(netdevs, Missing) else netdevs.netdevs)
-        for address in netdev.addresses
-    }
-
-
-def _is_loopback(address: str) -> bool:
-    return address == "::1" or address.startswith("127.")
-
-
-def _bytes(socket: TcpSocket) -> int | Missing:
-    if isinstance(socket.sent, Missing):
-        return socket.sent
-    return (
-        socket.received if isinstance(socket.received, Missing) else socket.sent + socket.received
-    )
-
-
-def _since(socket: TcpSocket, earlier: Mapping[int, TcpSocket] | Missing) -> int | Missing:
-    """What it moved; of a connection that is new, all that it did.
-
-    One that was closed meanwhile is not seen: what it moved is in no number.
-    """
-    if isinstance(earlier, Missing):
-        return earlier
-    now = _bytes(socket)
-    first = earlier.get(socket.inode)
-    then = 0 if first is None else _bytes(first)
-    if isinstance(now, Missing):
-        return now
-    return then if isinstance(then, Missing) else max(0, now - then)
-
-
-def total(values: Iterable[int | Missing]) -> int | Missing:
-    """Their sum; the first that is not known where one is not."""
-    found = 0
-    for each in values:
-        if isinstance(each, Missing):
-            return each
-        found += each
-    return found
-
-
-def _tcp_bytes(tcp: tuple[TcpPath, ...] | Missing) -> int | Missing:
-    if isinstance(tcp, Missing):
-        return tcp
-    return total(each.interval_bytes for each in tcp if not each.within_host)
-
-
 def _began(before: JobSample | Missing) -> float | Missing:
     return before if isinstance(before, Missing) else before.seconds
 
@@ -579,62 +451,3 @@ def _transport(
     shared = Missing(Why.UNSUPPORTED, "others use its ports too, or cannot be seen")
     claimed = bound is not Bound.AT_MOST or isinstance(share, Missing)
     return Transport(began, seconds, rdma, bound, tcp, share if claimed else shared, share)
-
-
-# --- stacks -----------------------------------------------------------------------------------
-
-STACK_LIBRARIES: Final = {
-    "nccl": "NCCL",
-    "nccl-net": "NCCL",
-    "rccl": "RCCL",
-    "ucp": "UCX",
-    "uct": "UCX",
-    "uct_ib": "UCX",
-    "fabric": "libfabric",
-    "transfer_engine": "Mooncake",
-    "nvshmem_host": "NVSHMEM",
-    "mpi": "Open MPI",
-    "nixl": "NIXL",
-}
-"""A library as facts.libraries names it → the stack as gid.variables does."""
-
-_RULES: Final = {"NCCL": "nccl", "RCCL": "rccl", "UCX": "ucx"}
-
-
-def mapped_stacks(processes: Iterable[JobProcess]) -> frozenset[str]:
-    """The stacks whose library one of them has mapped; one that is linked in is not seen."""
-    return frozenset(STACK_LIBRARIES[each.name] for each in _libraries(processes))
-
-
-def _libraries(processes: Iterable[JobProcess]) -> Iterator[MappedLibrary]:
-    for process in processes:
-        for each in present(process.libraries):
-            if each.name in STACK_LIBRARIES:
-                yield each
-
-
-def _mapped_rules(facts: JobFacts) -> tuple[Chosen, ...]:
-    """The rules of those, of the version that is mapped where its name has one."""
-    versions: dict[str, set[str]] = {}
-    for each in _libraries(facts.processes):
-        if name := _RULES.get(STACK_LIBRARIES[each.name]):
-            known = () if isinstance(each.version, Missing) else (each.version,)
-            versions.setdefault(name, set()).update(known)
-    return tuple(
-        (stack, version)
-        for name, mapped in sorted(versions.items())
-        for stack in (stacks()[name],)
-        for version in stack.versions
-        if not mapped or any(map(version.holds_for, mapped))
-    )
-
-
-def _environment(facts: JobFacts) -> Mapping[str, str] | Missing:
-    return facts.processes[0].environment
-
-
-def _picks(
-    view: PortView, chosen: Sequence[Chosen], environment: Mapping[str, str] | Missing
-) -> Iterator[GidPick]:
-    for each in picks(view, made_for(chosen, view), environment):
-        yield GidPick(each.stack, each.version, each.index, each.why, each.problem)

@@ -13,6 +13,7 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
 from rdmadiag.gid.registry import Chosen
+from rdmadiag.view.partitions import NOT_KNOWN, NOT_SHARED, in_one_partition
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.stack_picks import BY_GID, made_for, picks
 
@@ -103,13 +104,14 @@ def opposite(local: PortView, ports: Sequence[PortView]) -> Iterator[PortView]:
 
 
 class _Picks:
-    """Each port's picks, made once."""
+    """Each port's picks and the addresses of their rows, made once."""
 
     def __init__(self, side: Side, stacks: Sequence[Chosen]) -> None:
         self._side = side
         self._stacks = stacks
         self._made: dict[str, tuple[Pick, ...]] = {}
-        self.addresses = Addresses(side.evidence)
+        self._addresses = Addresses(side.evidence)
+        self._rows: dict[tuple[str, int], Address] = {}
 
     def of(self, port: PortView) -> tuple[Pick, ...]:
         if port.name not in self._made:
@@ -117,31 +119,51 @@ class _Picks:
             self._made[port.name] = picks(port, stacks, self._side.environment)
         return self._made[port.name]
 
+    def address(self, port: PortView, entry: GidEntry) -> Address:
+        row = port.name, entry.index
+        if row not in self._rows:
+            self._rows[row] = self._addresses.address(port, entry)
+        return self._rows[row]
+
 
 def _stacks(mine: _Picks, local: PortView, theirs: _Picks, remote: PortView) -> Iterator[StackPair]:
+    said: dict[tuple[int | None, int | None], tuple[Talks, str]] = {}
     for ours, other in zip(mine.of(local), theirs.of(remote), strict=True):
         if ours.outcome in _NOT_THERE or other.outcome in _NOT_THERE:
             continue
-        talks, why = _talk(ours, mine.addresses, local, other, theirs.addresses, remote)
+        failed = _fails(ours, other)
+        rows = _index(ours), _index(other)
+        if failed is None and rows not in said:
+            said[rows] = _talk(ours.entry, mine, local, other.entry, theirs, remote)
+        talks, why = failed or said[rows]
         yield StackPair(ours.stack, ours.version, ours, other, talks, why)
 
 
-def _talk(
-    ours: Pick,
-    mine: "Addresses",
-    local: PortView,
-    other: Pick,
-    theirs: "Addresses",
-    remote: PortView,
-) -> tuple[Talks, str]:
+def _index(pick: Pick) -> int | None:
+    return None if pick.entry is None else pick.entry.index
+
+
+def _fails(ours: Pick, other: Pick) -> tuple[Talks, str] | None:
+    """Where a stack has nothing to connect by at one end."""
     for pick, where in ((ours, "here"), (other, "at the peer")):
         if pick.outcome not in (Outcome.ENTRY, Outcome.LID):
             return Talks.NO, f"{where}: {pick.problem or pick.why}"
+    return None
+
+
+def _talk(
+    ours: GidEntry | None,
+    mine: _Picks,
+    local: PortView,
+    other: GidEntry | None,
+    theirs: _Picks,
+    remote: PortView,
+) -> tuple[Talks, str]:
     if local.protocol is Protocol.INFINIBAND:
-        return by_lid(local, remote)
-    near, far = mine.address(local, ours.entry), theirs.address(remote, other.entry)
-    if near is None or far is None:
+        return _over_infiniband(local, remote)
+    if ours is None or other is None:
         return Talks.UNKNOWN, "a row is not known"
+    near, far = mine.address(local, ours), theirs.address(remote, other)
     wrong = next(mismatches(near, far), None)
     if wrong:
         return Talks.NO, wrong.text
@@ -153,6 +175,17 @@ def _talk(
     if subnet is None:
         return Talks.UNKNOWN, "same type and family; the prefix length is not known"
     return Talks.YES, "same type, family and subnet"
+
+
+def _over_infiniband(local: PortView, remote: PortView) -> tuple[Talks, str]:
+    """By the partitions and the LIDs of both."""
+    shared = in_one_partition(local, remote)
+    if shared is False:
+        return Talks.NO, NOT_SHARED
+    talks, why = by_lid(local, remote)
+    if shared is None and talks is not Talks.NO:
+        return Talks.UNKNOWN, NOT_KNOWN
+    return talks, why
 
 
 def by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
@@ -208,10 +241,8 @@ class Addresses:
             return
         self._prefixes[netdev, str(parsed)] = prefix_length
 
-    def address(self, port: PortView, entry: GidEntry | None) -> Address | None:
+    def address(self, port: PortView, entry: GidEntry) -> Address:
         """The row with what is known of the network of its address."""
-        if entry is None:
-            return None
         netdev = entry.netdev_name
         text = entry.gid.ipv4 or str(entry.gid)
         if port.protocol is Protocol.THUNDERBOLT:

@@ -1,22 +1,17 @@
-"""Which device, port and GID rdma_cm takes towards a peer, and what stops it.
+"""The way that rdma_cm takes towards a peer, by which device, port and GID, and what stops it.
 
 rdma_resolve_addr looks up the way as any program's packet is routed, or binds to the netdev of
-the source address first (rdma_bind_addr), and then takes the first device, in the order in which
-devices were registered, that has a GID of the source address on that netdev, of the port's default
-type (cma_acquire_dev_by_src_ip, cma_validate_port: drivers/infiniband/core/cma.c).
+the source address first (rdma_bind_addr), and then takes a device: rdmadiag.view.cm_device.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Address, GidEntry, Missing, NetDev, Why, known
-from rdmadiag.facts.address import packed_ipv4, packed_ipv6
+from rdmadiag.facts import Address, Missing, Why, known
 from rdmadiag.facts.dumped import WithNumbers
-from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.gid import IPV4_MAPPED, Gid
 from rdmadiag.facts.ib import GidType, roce_mtu
 from rdmadiag.facts.routing import (
     LOCAL_TABLE,
@@ -30,7 +25,20 @@ from rdmadiag.facts.routing import (
     TowardsFacts,
 )
 from rdmadiag.frozen import dataclass
-from rdmadiag.gid.netdev import NOT_HERE, netdev_state
+from rdmadiag.view.cm_device import (
+    ENODEV,
+    Call,
+    Obstacle,
+    PortFinder,
+    Stop,
+    Taken,
+    netdev_facts,
+    ports_in_order,
+    roce_mode,
+    stop_at,
+    taken_of,
+    unread_part,
+)
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 from rdmadiag.view.routing import (
     ERRNO,
@@ -42,10 +50,8 @@ from rdmadiag.view.routing import (
     lookup,
     preferred_source,
 )
-from rdmadiag.view.unshown import why_unknown
 
-_INFINIBAND: Final = 32  # ARPHRD_INFINIBAND
-_GID_IN_ADDRESS: Final = 4  # of IPoIB's 20 bytes (rdma_addr_gid_offset)
+_EINVAL, _EADDRNOTAVAIL = 22, 99
 _LOOPBACK: Final = ("127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128")  # cma_any_addr
 _LINK_LOCAL: Final = "fe80::/10"
 
@@ -55,54 +61,6 @@ class Witness(StrEnum):
 
     KERNEL = "kernel"  # RTM_GETROUTE with the destination
     TABLES = "tables"  # rules and routes, looked up here
-
-
-class Obstacle(StrEnum):
-    """What stops rdma_cm on this side of the network."""
-
-    NO_ROUTE = "no_route"
-    ROUTE_REFUSED = "route_refused"  # unreachable, prohibit, blackhole
-    SOURCE_NOT_HERE = "source_not_here"
-    FAMILIES_DIFFER = "families_differ"
-    NO_SCOPE = "no_scope"  # fe80:: without %netdev
-    NO_SOURCE = "no_source"  # the netdev has no address of the family
-    NO_DEVICE = "no_device"  # the netdev is below no RDMA device
-    OTHER_NETDEV = "other_netdev"  # a device has the address, by another netdev
-    NO_GID = "no_gid"  # the netdev's device has no GID of the address
-    OTHER_TYPE = "other_type"  # it has, and not of the default type
-    LOOPBACK_ADDRESS = "loopback_address"  # 127.0.0.1, but over InfiniBand
-
-
-class Call(StrEnum):
-    """Where a program sees it."""
-
-    BIND_ADDR = "rdma_bind_addr"
-    RESOLVE_ADDR = "rdma_resolve_addr"
-    ADDR_ERROR = "RDMA_CM_EVENT_ADDR_ERROR"
-    RESOLVE_ROUTE = "rdma_resolve_route"
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """What a program of this host sees instead of a connection."""
-
-    obstacle: Obstacle
-    call: Call
-    errno: int
-    name: str  # "ENODEV"
-
-
-@dataclass(frozen=True, slots=True)
-class Taken(WithNumbers):
-    """The port and the row that it sends from."""
-
-    device: str
-    port: int
-    protocol: Protocol
-    active: bool
-    gid_index: int | None  # None: iWARP uses none
-    gid: str | None
-    gid_type: GidType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +100,6 @@ class PeerRoute(WithNumbers):
     # TCP's, ARP's, those of rxe, and what a listener here compares (validate_ipv4_net_dev).
     unbound_netdev: str | NoWay | None = None
     tables_netdev: str | None = None  # where the tables say another than the kernel
-
-
-_ENODEV, _EINVAL, _EADDRNOTAVAIL = 19, 22, 99
-
-
-def _stop(obstacle: Obstacle, call: Call, errno: int) -> Stop:
-    return Stop(obstacle, call, errno, errno_name(errno, "linux"))
 
 
 # --- addresses and netdevs -------------------------------------------------------------------
@@ -214,176 +165,9 @@ def _link(facts: RoutingFacts, name: str | None) -> Link | None:
     return next((each for each in facts.links if each.name == name), None)
 
 
-def _netdev(evidence: Evidence, name: str) -> NetDev | None:
-    facts = known(evidence.netdev)
-    return facts.netdev(name) if facts else None
-
-
 def _addresses(evidence: Evidence, name: str) -> tuple[Address, ...]:
-    found = _netdev(evidence, name)
+    found = netdev_facts(evidence, name)
     return found.addresses if found else ()
-
-
-def as_gid(address: str) -> Gid:
-    """rdma_ip2gid: ::ffff:a.b.c.d of an IPv4 address."""
-    try:
-        if ":" in address:
-            return Gid(packed_ipv6(address))
-        return Gid(IPV4_MAPPED + packed_ipv4(address))
-    except (OSError, ValueError):
-        return Gid.ZERO  # of an edited report: no row is of that
-
-
-# --- the device ------------------------------------------------------------------------------
-
-
-def registered(devices: Sequence[DeviceView]) -> tuple[DeviceView, ...]:
-    """In the order of cma.c's list: DEV_INDEX grows with each device that is registered."""
-    return tuple(sorted(devices, key=lambda each: each.nldev.index if each.nldev else 0))
-
-
-def _ports(devices: Sequence[DeviceView]) -> Iterator[PortView]:
-    for device in registered(devices):
-        yield from device.ports
-
-
-def _mode(port: PortView, routing: RoutingFacts) -> GidType | Missing:
-    """Of configfs; else the default: RoCE v2 where the port has it (cma_add_one)."""
-    modes = routing.roce_modes
-    if isinstance(modes, Missing):
-        return modes
-    found = (each.type for each in modes if each.port == port.name)
-    return next(found, Missing(Why.ABSENT, "no folder of the device in configfs"))
-
-
-def _default_type(port: PortView, routing: RoutingFacts) -> GidType:
-    mode = _mode(port, routing)
-    if not isinstance(mode, Missing):
-        return mode
-    return GidType.ROCE_V2 if any(each.is_v2 for each in port.entries) else GidType.ROCE_V1
-
-
-def _octets(evidence: Evidence, name: str) -> bytes:
-    """The hardware address; nothing where there is none."""
-    found = _netdev(evidence, name)
-    mac = known(found.mac) if found else None
-    try:
-        return bytes.fromhex((mac or "").replace(":", ""))
-    except ValueError:
-        return b""
-
-
-def _hardware_gid(evidence: Evidence, name: str) -> bytes | None:
-    """The port GID in IPoIB's hardware address."""
-    octets = _octets(evidence, name)
-    return octets[_GID_IN_ADDRESS:] if len(octets) == 20 else None
-
-
-def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:
-    """Whether an iWARP device's one netdev is this; by its MAC where nothing names it."""
-    own = port.netdev
-    if not isinstance(own, Missing):
-        return own == netdev
-    octets = _octets(evidence, netdev)
-    return bool(octets) and any(each.gid.raw.startswith(octets) for each in port.entries)
-
-
-class PortFinder:
-    """The port that rdma_cm takes for an address of a netdev (cma_validate_port), for as many
-    addresses as there are: each port may have 256, and so have their netdevs.
-    """
-
-    def __init__(
-        self, devices: Sequence[DeviceView], evidence: Evidence, routing: RoutingFacts
-    ) -> None:
-        self._ports = tuple(_ports(devices))
-        self._evidence = evidence
-        self._links = {each.name: each for each in reversed(routing.links)}
-        self._types = {
-            place: _default_type(port, routing)
-            for place, port in enumerate(self._ports)
-            if port.protocol is Protocol.ROCE
-        }
-        self._iwarp: list[int] = []
-        self._rows: dict[tuple[Protocol, bytes], list[tuple[int, GidEntry]]] = {}
-        for place, port in enumerate(self._ports):
-            if port.protocol is Protocol.IWARP:
-                self._iwarp.append(place)
-                continue
-            for entry in port.entries:
-                self._rows.setdefault((port.protocol, entry.gid.raw), []).append((place, entry))
-
-    def take(self, source: str, netdev: str) -> Taken | Stop:
-        """The first port that fits, or what is wrong with those that nearly do."""
-        found = [
-            (place, None)
-            for place in self._iwarp
-            if _serves_iwarp(self._ports[place], self._evidence, netdev)
-        ][:1] + self._fitting(source, netdev)[:1]
-        if found:
-            place, entry = min(found, key=lambda each: each[0])
-            return _taken(self._ports[place], entry)
-        return _stop(self._why_none(source, netdev), Call.ADDR_ERROR, _ENODEV)
-
-    def stop(self, source: str, netdev: str) -> Stop | None:
-        """As of `take`; None where a port fits."""
-        if self._fitting(source, netdev):
-            return None
-        found = self.take(source, netdev)
-        return found if isinstance(found, Stop) else None
-
-    def _fitting(self, source: str, netdev: str) -> list[tuple[int, GidEntry | None]]:
-        """The rows that fit, in the order of the ports; the lowest of a table is taken."""
-        link = self._links.get(netdev)
-        if link and link.type == _INFINIBAND:
-            wanted = _hardware_gid(self._evidence, netdev)
-            return [*self._rows.get((Protocol.INFINIBAND, wanted), ())] if wanted else []
-        return [
-            (place, entry)
-            for place, entry in self._rows.get((Protocol.ROCE, as_gid(source).raw), ())
-            if entry.netdev_name == netdev
-            # Another namespace's netdev may have this name.
-            and netdev_state(entry, self._ports[place].netdevs) not in NOT_HERE
-            and entry.known_type in (None, self._types[place])
-        ]
-
-    def _why_none(self, source: str, netdev: str) -> Obstacle:
-        with_address = self._rows.get((Protocol.ROCE, as_gid(source).raw), ())
-        if any(entry.netdev_name == netdev for _, entry in with_address):
-            return Obstacle.OTHER_TYPE
-        if with_address:
-            return Obstacle.OTHER_NETDEV
-        roce = (self._ports[place] for place in self._types)
-        if any(netdev in (*port.netdevs, port.netdev) for port in roce):
-            return Obstacle.NO_GID
-        return Obstacle.NO_DEVICE
-
-
-def _unread(devices: Sequence[DeviceView], evidence: Evidence) -> Missing | None:
-    """Why there may be a device, a port or a row that nobody could look at."""
-    for source in (evidence.sysfs, evidence.netdev):
-        if isinstance(source, Missing):
-            return source
-    if unknown := why_unknown(evidence):
-        return Missing(Why.NOT_COLLECTED, unknown)
-    for port in _ports(devices):
-        gids = port.gids
-        unread = [gids] if isinstance(gids, Missing) else [*gids.unreadable.values()]
-        if unread and port.protocol is not Protocol.IWARP:
-            return unread[0]
-    return None
-
-
-def _taken(port: PortView, entry: GidEntry | None) -> Taken:
-    return Taken(
-        port.device,
-        port.number,
-        port.protocol,
-        port.is_active,
-        entry.index if entry else None,
-        str(entry.gid) if entry else None,
-        entry.known_type if entry else None,
-    )
 
 
 # --- the way ---------------------------------------------------------------------------------
@@ -396,8 +180,12 @@ def peer_route(
     source: str | None = None,
     scope: str | None = None,
     towards: TowardsFacts | Missing = Missing(Why.NOT_COLLECTED),  # noqa: B008  # frozen
+    finder: PortFinder | None = None,
 ) -> PeerRoute:
-    """What rdma_cm takes towards `destination`, an address; `scope` a netdev's name or index."""
+    """What rdma_cm takes towards `destination`, an address; `scope` a netdev's name or index.
+
+    `finder`: that of these devices, for who looks for many routes.
+    """
     found = PeerRoute(destination, source)
     routing = evidence.routing
     if isinstance(routing, Missing):
@@ -430,7 +218,8 @@ def peer_route(
         assumed_on_link=way.assumed_on_link,
         tables_netdev=other,
     )
-    return _by(found, evidence, devices, routing, way, towards)
+    finder = finder or PortFinder(devices, evidence, routing)
+    return _by(found, evidence, devices, routing, way, towards, finder)
 
 
 def _not_bound(found: PeerRoute, routing: RoutingFacts, scope: str | None) -> PeerRoute:
@@ -449,6 +238,7 @@ def _by(
     routing: RoutingFacts,
     way: Way,
     towards: TowardsFacts | Missing,
+    finder: PortFinder,
 ) -> PeerRoute:
     destination = found.destination
     hop = way.hops[0] if way.hops else None
@@ -466,7 +256,7 @@ def _by(
     source = way.source or (
         destination if loopback else preferred_source(addresses, destination, gateway)
     )
-    below = _netdev(evidence, netdev)
+    below = netdev_facts(evidence, netdev)
     mtu = known(below.mtu) if below else None
     found = replace(
         found,
@@ -478,14 +268,14 @@ def _by(
     )
     if source is None:
         obstacle = Obstacle.NO_SOURCE if below else Obstacle.NO_DEVICE
-        return _stopped(found, obstacle, Call.ADDR_ERROR, _ENODEV)
+        return _stopped(found, obstacle, Call.ADDR_ERROR, ENODEV)
     # An id that was bound has its device by its own netdev and address.
     place = owner(evidence, routing, source) if found.asked_source else netdev
-    taken = PortFinder(devices, evidence, routing).take(source, place or netdev)
+    taken = finder.take(source, place or netdev)
     if isinstance(taken, Stop):
         call = Call.BIND_ADDR if found.asked_source else taken.call
         found = replace(found, stop=Stop(taken.obstacle, call, taken.errno, taken.name))
-        if unread := _unread(devices, evidence):
+        if unread := unread_part(devices, evidence):
             found = replace(found, stop=None, unknown=unread)
     else:
         port = _port(devices, taken)
@@ -494,7 +284,7 @@ def _by(
             found,
             taken=taken,
             path_mtu=roce_mtu(mtu) if is_roce and mtu is not None else None,
-            roce_mode=_mode(port, routing) if is_roce else found.roce_mode,
+            roce_mode=roce_mode(port, routing) if is_roce else found.roce_mode,
         )
     return replace(
         found,
@@ -504,9 +294,8 @@ def _by(
 
 
 def _port(devices: Sequence[DeviceView], taken: Taken) -> PortView:
-    return next(
-        port for port in _ports(devices) if (port.device, port.number) == (taken.device, taken.port)
-    )
+    place = taken.device, taken.port
+    return next(port for port in ports_in_order(devices) if (port.device, port.number) == place)
 
 
 def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
@@ -515,16 +304,16 @@ def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
     It asks for a partition key, which iWARP has none of; over RoCE the id has no netdev then,
     and rdma_resolve_route fails (cma_iboe_set_path_rec_l2_fields).
     """
-    every = list(_ports(devices))
+    every = list(ports_in_order(devices))
     port = next((each for each in every if each.is_active), next(iter(every), None))
     found = replace(found, loopback=True, source=found.destination)
     if port is None:
-        return _stopped(found, Obstacle.NO_DEVICE, Call.RESOLVE_ADDR, _ENODEV)
-    taken = _taken(
+        return _stopped(found, Obstacle.NO_DEVICE, Call.RESOLVE_ADDR, ENODEV)
+    taken = taken_of(
         port, next(iter(port.entries), None) if port.protocol is not Protocol.IWARP else None
     )
     if port.protocol is Protocol.ROCE:
-        found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ROUTE, _ENODEV)
+        found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ROUTE, ENODEV)
     if port.protocol is Protocol.IWARP:
         found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ADDR, _EINVAL)
     return replace(found, taken=taken, witness=Witness.TABLES)
@@ -667,4 +456,4 @@ def _unbound(
 
 
 def _stopped(found: PeerRoute, obstacle: Obstacle, call: Call, errno: int) -> PeerRoute:
-    return replace(found, stop=_stop(obstacle, call, errno))
+    return replace(found, stop=stop_at(obstacle, call, errno))

@@ -8,7 +8,7 @@ from rdmadiag.facts.ib import GidType
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import Chosen
-from rdmadiag.view.peer_route import Taken
+from rdmadiag.view.cm_device import Taken
 from rdmadiag.view.reconcile import PortView
 from rdmadiag.view.stack_picks import made_for, picks
 

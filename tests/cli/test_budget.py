@@ -21,20 +21,33 @@ def record(tmp_path: Path, rdmadiag: Callable[..., Outcome]) -> str:
     return path
 
 
+def spin(*_: object, **__: object) -> None:
+    while True:
+        try:
+            sum(range(1000))  # processor time is what is counted
+        except Exception:  # noqa: BLE001  # as what runs the rules catches their bugs
+            continue
+
+
 def test_a_rule_that_takes_too_long_over_a_record_ends_the_command(
     record: str, rdmadiag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spin(*_: object, **__: object) -> None:
-        while True:
-            try:
-                sum(range(1000))  # processor time is what is counted
-            except Exception:  # noqa: BLE001  # as what runs the rules catches their bugs
-                continue
-
     monkeypatch.setattr("rdmadiag.preflight.judge.judge", spin)
     outcome = rdmadiag("preflight", "--from", record, "--timeout", "1")
     assert (outcome.code, outcome.out) == (64, "")
     assert outcome.err == "rdmadiag: what is in the record takes more than 1 s (--timeout)\n"
+
+
+@pytest.mark.parametrize("name", ["compat", "diff"])
+def test_two_records_that_take_too_long_are_not_known(
+    name: str, record: str, rdmadiag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a side that could not be read: 3."""
+    slow = {"compat": "view.compat.compat", "diff": "fleet.record_diff.differences"}
+    monkeypatch.setattr(f"rdmadiag.{slow[name]}", spin)
+    outcome = rdmadiag(name, record, record, "--timeout", "1")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err.startswith("rdmadiag: what is in the record takes more than ")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not hold RLIMIT_AS")
@@ -109,6 +122,7 @@ GONE = [
     ("explain", "--log", "GONE/log", "--timeout", "2"),
     ("explain", "GONE/log", "--timeout", "2"),
     ("pingpong", "--allow-rtr", "--secret-file", "GONE/file", "--deadline", "2"),
+    ("fleet", "archive", "new.pyz", "--wheels", "GONE/wheels"),
     ("preflight", "--sample", "roce-healthy", "-o", "json", "--output", "GONE/out"),
     ("snapshot", "--sample", "roce-healthy", "GONE/new.tar.gz"),
 ]

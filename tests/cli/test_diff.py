@@ -39,7 +39,7 @@ def test_a_record_and_itself_are_the_same(rdmadiag: Rdmadiag) -> None:
     code, out, err = rdmadiag("diff", HEALTHY, HEALTHY)
     assert (code, err) == (0, "")
     assert out.startswith("SAME  ")
-    assert out.count("\n") == 1
+    assert out.count("\n") == 2
 
 
 def test_what_is_newly_wrong_stands_first_with_its_facts_and_what_to_do(
@@ -48,20 +48,23 @@ def test_what_is_newly_wrong_stands_first_with_its_facts_and_what_to_do(
     code, out, err = rdmadiag("diff", HEALTHY, NO_SM)
     assert (code, err) == (1, "")
     lines = out.splitlines()
-    assert lines[0].startswith(
-        "WORSE  2 newly wrong, 0 mended, 1 changed, and no rule says that it is wrong  ["
+    assert lines[0] == (
+        "WORSE  new: mlx5_1/1 has no link: physical state polling (and 1 more); 1 other change"
     )
-    assert lines[2] == "Newly wrong:"
+    assert lines[1].startswith("ib-no-subnet-manager at two times, by ")
+    assert lines[3] == "New problems:"
     at = lines.index("      mlx5_1/1  state: active → down")
     assert lines[at - 1].split()[:2] == ["critical", "link-not-up"]
     assert "    ibstat mlx5_1 1" in lines
     assert "  hostname: ib-two-hca → ib-no-subnet-manager" in lines
 
 
-def test_the_reverse_is_mended(rdmadiag: Rdmadiag) -> None:
+def test_the_reverse_is_better(rdmadiag: Rdmadiag) -> None:
     code, out, _ = rdmadiag("diff", NO_SM, HEALTHY)
     assert code == 1
-    assert "0 newly wrong, 2 mended, 1 changed" in out
+    assert out.startswith(
+        "BETTER  fixed: mlx5_1/1 has no link: physical state polling (and 1 more)"
+    )
     assert "  was critical  link-not-up  mlx5_1/1 has no link" in out
     assert "ibstat" not in out
     assert rdmadiag("diff", NO_SM, HEALTHY, "--fail-on", "worse")[0] == 0
@@ -155,7 +158,7 @@ def test_what_one_side_does_not_hold_is_not_the_same(rdmadiag: Rdmadiag, tmp_pat
     bare = str(Path(HEALTHY) / "root")
     code, out, _ = rdmadiag("diff", HEALTHY, bare, "--hosts", "same", "--verbose")
     assert code == 3
-    assert out.startswith("UNKNOWN  nothing differs of what both have; ")
+    assert out.startswith("UNKNOWN  what both records have is the same; ")
     assert "in the second record: " in out
     assert "the snapshot holds sysfs files alone" in " ".join(out.split())
     assert rdmadiag("diff", HEALTHY, bare, "--hosts", "same", "--fail-on", "worse")[0] == 3
@@ -232,8 +235,8 @@ def test_what_a_rise_means_is_newly_wrong(counted: Callable[..., str], rdmadiag:
     before = counted("a")
     code, out, _ = rdmadiag("diff", before, counted("b", uptime=1060.0, link_downed=9))
     assert code == 1
-    assert out.startswith("WORSE  1 newly wrong")
-    assert "link" in out.splitlines()[3]
+    assert out.startswith("WORSE  new: ")
+    assert "link" in out.splitlines()[4]
 
 
 def test_after_a_start_each_sample_is_judged_alone(
@@ -260,7 +263,7 @@ def test_since_shows_what_changed_below_the_verdict(rdmadiag: Rdmadiag) -> None:
     assert (code, err) == (2, "")
     verdict, since = out.split(f"Since {HEALTHY}: ")
     assert verdict.startswith("CRITICAL  mlx5_1/1 has no link")
-    assert since.startswith("WORSE  2 newly wrong, 0 mended")
+    assert since.startswith("WORSE  new: mlx5_1/1 has no link")
     assert "      mlx5_1/1  state: active → down\n" in since
     assert "ibstat" not in since, "remedies stand in the verdict"
     assert "Since" not in rdmadiag("preflight", "--from", NO_SM, "--since", HEALTHY, "-q").out

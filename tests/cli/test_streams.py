@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
 from lab.samples import roce_host
-from rdmadiag.cli import COMMANDS
+from rdmadiag.cli import COMMANDS, run
 
 REPORT = Path(__file__).parents[1] / "redact" / "report.json"
 PROGRAM = (sys.executable, "-m", "rdmadiag")
@@ -44,6 +45,9 @@ ARGUMENTS = {
     "watch": ("--for", "0"),
     "schema": ("gids",),
 }
+PROCESSES = ("exercise", "fleet", "job", "mcp", "pingpong", "watch")
+"""Those that start processes, or wait for input: each runs in a process of its own here."""
+
 UNWRITABLE = {
     "full": lambda: os.open("/dev/full", os.O_WRONLY),
     "read-only": lambda: os.open("/dev/null", os.O_RDONLY),
@@ -76,16 +80,30 @@ def test_every_command_is_here() -> None:
 
 @pytest.mark.once
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has /dev/full")
-@pytest.mark.parametrize(
-    ("command", "kind"), [*((command, "full") for command in ARGUMENTS), ("gids", "read-only")]
-)
+@pytest.mark.parametrize("command", [each for each in ARGUMENTS if each not in PROCESSES])
 def test_a_document_that_cannot_be_written_is_one_line_and_exit_74(
-    command: str, kind: str, tmp_path: Path
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = (str(tmp_path / "record"),) if command == "snapshot" else ()
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        code = run((command, *place, *ARGUMENTS[command]))
+    said = capfd.readouterr().err
+    assert (code, said.count("\n")) == (74, 1)
+    assert said.startswith("rdmadiag: stdout: ")
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has /dev/full")
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [*((each, "full") for each in ("preflight", *PROCESSES)), ("gids", "read-only")],
+)
+def test_so_it_is_for_a_shell(command: str, kind: str) -> None:
+    """What is left in a buffer fails a second time where the interpreter ends."""
     stdout = UNWRITABLE[kind]()
     try:
-        done = rdmadiag(command, *place, *ARGUMENTS[command], stdout=stdout)
+        done = rdmadiag(command, *ARGUMENTS[command], stdout=stdout)
     finally:
         os.close(stdout)
     assert done.returncode == 74
@@ -110,9 +128,9 @@ def test_so_is_help_and_a_failure_keeps_its_code(
     argv: tuple[str, ...], code: int, unbuffered: str
 ) -> None:
     with open("/dev/full", "wb") as full:
-        told = rdmadiag(*argv, stdout=full.fileno(), environment={"PYTHONUNBUFFERED": unbuffered})
+        ended = rdmadiag(*argv, stdout=full.fileno(), environment={"PYTHONUNBUFFERED": unbuffered})
         both = rdmadiag(*argv, stdout=full.fileno(), stderr=full.fileno())
-    assert (told.returncode, told.stderr.count(b"\n")) == (code, 1)
+    assert (ended.returncode, ended.stderr.count(b"\n")) == (code, 1)
     assert both.returncode == code
 
 
@@ -146,17 +164,24 @@ READ: dict[str, Callable[[bytes, str], object]] = {
 @pytest.mark.once
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("form", READ)
-def test_a_document_is_whole_in_every_locale(form: str, encoding: str, tmp_path: Path) -> None:
+def test_a_document_is_whole_in_every_locale(
+    form: str,
+    encoding: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     roce_host().change(hostname="knoten-ü-節点-\U0001f41d").write(str(tmp_path / "x"), "far away")
-    environment = {"PYTHONIOENCODING": encoding}
-    argv = ("preflight", "-o", form, "--from", str(tmp_path / "x"))
-    done = rdmadiag(*argv, environment=environment)
-    assert (done.returncode, done.stderr) == (0, b"")
-    document = READ[form](done.stdout, encoding)
+    stream = TextIOWrapper(BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    code = run(("preflight", "-o", form, "--from", str(tmp_path / "x")))
+    written = stream.buffer.getvalue()  # type: ignore[attr-defined]  # of the BytesIO
+    assert (code, capfd.readouterr().err) == (0, "")
+    document = READ[form](written, encoding)
     if form == "json":
         assert document["host"]["hostname"] == "knoten-ü-節点-\U0001f41d"  # type: ignore[index]
         # A terminal of another encoding takes bytes of UTF-8 for letters, and C1 for commands.
-        assert encoding == "utf-8" or done.stdout.isascii()
+        assert encoding == "utf-8" or written.isascii()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1"])

@@ -1,19 +1,19 @@
 """Generated pages and the README say what the code says."""
 
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docs.__main__ import FOLDER, MAN, PAGES, README, WRITTEN
 from docs.blocks import printed_anew
-from docs.deployed import CHECKOUT, deployed
 from docs.deployed import FOLDER as DEPLOYED
+from docs.deployed import deployed
 from docs.man import man_pages
-from rdmadiag.cli import COMMANDS, rdmadiag
+from rdmadiag.cli import COMMANDS, rdmadiag, run
 from rdmadiag.deploy import FILES
 from rdmadiag.preflight.rules import CATALOGUE
 
@@ -68,14 +68,20 @@ def test_the_readme_shows_a_line_of_jq_for_each_of_the_common_documents() -> Non
     "host", ["", "--sample infiniband-two-hca", "--sample mac-wedged", "--sample roce-healthy"]
 )
 def test_the_readmes_lines_of_jq_run_on_whatever_a_host_has(
-    arguments: str, filtered: str, host: str
+    arguments: str, filtered: str, host: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """On a host without devices, too, where lists are what could not be looked at."""
-    line = f"{sys.executable} -m rdmadiag {arguments} {host} | {filtered}"
+    run(shlex.split(f"{arguments} {host}"))
+    printed = capfd.readouterr()
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False, cwd=CHECKOUT
+        ["bash", "-c", filtered],
+        input=printed.out,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, printed.err, done.stderr) == (0, "", "")
 
 
 def test_every_file_of_deploy_is_shown_on_a_page() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab.machine import Machine
 from lab.samples import roce_host
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
@@ -119,6 +120,24 @@ def test_groups_without_a_common_protocol_cannot_talk() -> None:
     made = fleet({"a1": roce(1)})
     made.add("b1", infiniband_host().evidence())
     assert said(made) == [("a1", "b1", False, "no active ports of one protocol at both ends")]
+
+
+def test_nodes_of_two_partitions_cannot_talk() -> None:
+    from lab.samples import infiniband_host
+    from tests.fleet.record_pairs import other_host
+
+    def node(machine: Machine, key: int) -> Evidence:
+        return machine.with_port(0, pkeys=(key,)).with_port(1, pkeys=(key,)).evidence()
+
+    base = infiniband_host()
+    made = fleet({"a1": node(base, 0x8001), "a2": node(other_host(base), 0x8001)})
+    assert [each[:3] for each in said(made)] == [("a[1-2]", "a[1-2]", True)]
+    made.add("b1", node(other_host(other_host(base)), 0x8002))
+    assert [each[:3] for each in said(made)] == [
+        ("a[1-2]", "a[1-2]", True),
+        ("a[1-2]", "b1", False),
+    ]
+    assert "no partition has both" in said(made)[1][3]
 
 
 def test_nothing_that_was_read_is_no_proof_of_no_port() -> None:

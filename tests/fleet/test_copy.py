@@ -20,7 +20,6 @@ from rdmadiag.fleet import copy, unpack_and_run
 from rdmadiag.fleet.archive import (
     PROBE,
     Archive,
-    NoArchive,
     Python,
     archive,
     python_of,
@@ -30,8 +29,10 @@ from rdmadiag.fleet.copy import command, copy_for_all, launch_copied
 from rdmadiag.fleet.launch import Launch
 from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.ways import Ssh
+from rdmadiag.fleet.wheels import NoArchive
 from tests.fleet.fake_fleet import Fleet
 from tests.fleet.test_launch import linux, running
+from tests.fleet.test_wheels import wheels_in
 
 ARM = Python((3, 12), "cpython-312-aarch64-linux-gnu", "aarch64", "linux")
 
@@ -90,7 +91,7 @@ def test_another_python_takes_its_compiled_part_from_a_folder_of_wheels(tmp_path
         wheel.writestr("pydantic_core/__init__.py", "# of the wheel")
         wheel.writestr("pydantic_core/_core.so", "elf")
         wheel.writestr("pydantic_core-2.dist-info/RECORD", "")
-    made = archive(ARM, str(tmp_path))
+    made = archive(ARM, wheels_in(tmp_path))
     with tarfile.open(fileobj=io.BytesIO(made.data)) as members:
         inside = {name for name in members.getnames() if name.startswith("pydantic_core")}
         text = members.extractfile("pydantic_core/__init__.py")
@@ -111,9 +112,9 @@ def test_where_there_is_none_it_says_how_to_have_one(
     python: Python, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(NoArchive, match=said.replace(".", r"\.")):
-        archive(python, str(tmp_path))
+        archive(python, wheels_in(tmp_path))
     with pytest.raises(NoArchive):
-        archive(python, str(tmp_path / "none"))
+        archive(python, wheels_in(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +319,7 @@ def test_one_copy_for_nodes_of_several_pythons_has_what_each_needs(
         '*) exec python3 "$@";;\nesac\n',
     )
     what = Launch(("n1", "n2", "n3", "n4"), ("gids",), Ssh(), fed=b"line\n", named=True)
-    made, without = copy_for_all(what, "python-of-node", str(tmp_path))
+    made, without = copy_for_all(what, "python-of-node", wheels_in(tmp_path))
     assert list(without) == ["n1", "n3"]
     assert "no python-of-node there" in (without["n1"].why or "")
     assert "needs pydantic-core" in (without["n3"].why or "")

@@ -14,8 +14,9 @@ import pytest
 
 from rdmadiag import __version__
 from rdmadiag.fleet import one_file as module
-from rdmadiag.fleet.archive import NoArchive
 from rdmadiag.fleet.one_file import OneFile, one_file
+from rdmadiag.fleet.wheels import NoArchive
+from tests.fleet.test_wheels import wheels_in
 
 HERE = f"3.{sys.version_info[1]}"
 
@@ -148,7 +149,7 @@ def test_each_wheel_adds_its_python(tmp_path: Path) -> None:
             wheel.writestr(inside, "elf")
             wheel.writestr("pydantic_core-2.dist-info/RECORD", "")
     (tmp_path / "pydantic_core-1.0-cp312-cp312-manylinux_2_17_aarch64.whl").write_bytes(b"")
-    said = one_file(str(tmp_path)).pythons
+    said = one_file(wheels_in(tmp_path)).pythons
     assert {HERE, "3.12", "3.14t"} == set(
         said.removeprefix("Python ").partition(" on ")[0].split(", ")
     )
@@ -157,6 +158,6 @@ def test_each_wheel_adds_its_python(tmp_path: Path) -> None:
 
 def test_a_folder_without_such_a_wheel_is_none(tmp_path: Path) -> None:
     with pytest.raises(NoArchive, match="no wheel of pydantic-core"):
-        one_file(str(tmp_path))
+        one_file(wheels_in(tmp_path))
     with pytest.raises(NoArchive, match="No such file"):
-        one_file(str(tmp_path / "none"))
+        one_file(wheels_in(tmp_path / "none"))

@@ -10,7 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rdmadiag
-from rdmadiag.fleet.archive import COMPILED, PURE
+from rdmadiag.fleet.archive import PURE
+from rdmadiag.fleet.wheels import COMPILED
 
 pytestmark = pytest.mark.once
 

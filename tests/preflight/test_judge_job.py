@@ -23,8 +23,9 @@ from rdmadiag.preflight.judge_job import (
     percent,
 )
 from rdmadiag.preflight.verdict import Status
-from rdmadiag.view.job import Bound, ConnectedPair, JobPort, JobView, TcpPath, Transport
+from rdmadiag.view.job import Bound, ConnectedPair, JobPort, JobView, Transport
 from rdmadiag.view.job_peer import BothEnds, JobPeer
+from rdmadiag.view.job_tcp import TcpPath
 from rdmadiag.view.reconcile import DeviceView, devices
 
 LATE = Missing(Why.TIMEOUT, "the dump is late")

@@ -38,7 +38,8 @@ from rdmadiag.facts.routing import (
 from rdmadiag.preflight.judge_route import RouteVerdict, judge
 from rdmadiag.preflight.rules.peer_route import RULES
 from rdmadiag.sources.run import read
-from rdmadiag.view.peer_route import Obstacle, PeerRoute, Witness, peer_route, questions
+from rdmadiag.view.cm_device import Obstacle
+from rdmadiag.view.peer_route import PeerRoute, Witness, peer_route, questions
 from rdmadiag.view.reconcile import devices
 from rdmadiag.view.routing import NoWay
 

@@ -70,12 +70,62 @@ def lines(differences: Differences, *, verbose: bool = False) -> list[str]:
 def test_a_finding_says_what_it_was_and_is(
     kind: ChangeKind, before: Severity | None, after: Severity | None, wanted: list[str]
 ) -> None:
-    assert lines(found(finding(kind, before, after)))[3:] == wanted
+    assert lines(found(finding(kind, before, after)))[4:] == wanted
+
+
+WORSE = finding(ChangeKind.WORSE, None, Severity.CRITICAL)
+BETTER = finding(ChangeKind.BETTER, Severity.WARN, None)
+LOST = NotCompared(Which.BEFORE, "r", None, None, None, "there", "timeout: 2 s", counts=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "unknown", "wanted"),
+    [
+        ((WORSE,), (), ("worse", "new: it is critical")),
+        ((WORSE, WORSE), (), ("worse", "new: it is critical (and 1 more)")),
+        (
+            (WORSE, BETTER, fact("a", "1", "2")),
+            (),
+            ("worse", "new: it is critical; 1 fixed; 1 other change"),
+        ),
+        (
+            (finding(ChangeKind.WORSE, Severity.WARN, Severity.CRITICAL),),
+            (),
+            ("worse", "more severe: it is critical"),
+        ),
+        ((BETTER, BETTER), (), ("better", "fixed: it is warn (and 1 more)")),
+        (
+            (finding(ChangeKind.BETTER, Severity.CRITICAL, Severity.WARN),),
+            (),
+            ("better", "less severe: it is critical"),
+        ),
+        (
+            (fact("a", "1", "2"),),
+            (LOST,),
+            ("changed", "1 change, and no problem is new or fixed; 1 thing could not be compared"),
+        ),
+        (
+            (),
+            (LOST, LOST),
+            ("unknown", "what both records have is the same; 2 things could not be compared"),
+        ),
+        ((), (), ("same", "3 facts and all findings are the same")),
+    ],
+)
+def test_the_answer_is_the_worst_that_is_new(
+    changes: tuple[Change, ...], unknown: tuple[NotCompared, ...], wanted: tuple[str, str]
+) -> None:
+    assert answer(found(*changes, unknown=unknown)) == wanted
+
+
+def test_the_first_line_is_the_answer_and_the_second_says_of_which_hosts() -> None:
+    first, second, *_ = lines(found(WORSE))
+    assert (first, second) == ("WORSE  new: it is critical", "n1 at two times, by the name n1")
 
 
 def test_of_long_values_the_part_that_differs_is_shown() -> None:
     common = "x" * 300
-    (line,) = lines(found(fact("modules", f"{common}one", f"{common}two")))[3:]
+    (line,) = lines(found(fact("modules", f"{common}one", f"{common}two")))[4:]
     assert line == f"  modules: …{'x' * 20}one → …{'x' * 20}two"
 
 
@@ -87,11 +137,9 @@ def test_items_without_names_are_counted_and_shown_if_asked_for() -> None:
         fact("routing.routes[].source", "d", "e"),
     ]
     short = lines(found(*routes))
-    assert short[3:] == ["  routing.routes[]: 2 gone, 1 new", "  routing.routes[].source: 1 other"]
+    assert short[4:] == ["  routing.routes[]: 2 gone, 1 new", "  routing.routes[].source: 1 other"]
     assert "    {a} → (none)" in lines(found(*routes), verbose=True)
-    assert answer(found(*routes))[1] == (
-        "0 newly wrong, 0 mended, 2 changed, and no rule says that it is wrong"
-    )
+    assert answer(found(*routes)) == ("changed", "2 changes, and no problem is new or fixed")
 
 
 def test_of_an_object_the_keys_that_changed_went_and_came_are_named() -> None:
@@ -101,12 +149,12 @@ def test_of_an_object_the_keys_that_changed_went_and_came_are_named() -> None:
         Part("new", None, "8"),
     )
     limits = replace(fact("adapter[0].limits", "{a=1 …", "{a=1 …", "mlx5_0"), parts=parts)
-    (line,) = lines(found(limits))[3:]
+    (line,) = lines(found(limits))[4:]
     assert line == (
         "  mlx5_0  limits: changed: max_0 1 → 2, max_1 1 → 2, max_2 1 → 2 and 2 more; gone: old; "
         "new: new"
     )
-    every = lines(found(limits), verbose=True)[3:]
+    every = lines(found(limits), verbose=True)[4:]
     assert every[0] == "  mlx5_0  limits:"
     assert [line.strip() for line in every[5:]] == [
         "changed: max_4 1 → 2",
@@ -121,7 +169,7 @@ def test_items_of_a_list_that_came_and_went_share_a_line() -> None:
         fact("ethtool.netdevs[eth1]", "(none)", "{netdev=eth1}"),
         fact("ethtool.netdevs[eth2]", "(none)", "{netdev=eth2}"),
     ]
-    assert lines(found(*netdevs))[3:] == ["  ethtool.netdevs: gone: eth0; new: eth1, eth2"]
+    assert lines(found(*netdevs))[4:] == ["  ethtool.netdevs: gone: eth0; new: eth1, eth2"]
     assert "  ethtool.netdevs[eth0]: {netdev=eth0} → (none)" in lines(found(*netdevs), verbose=True)
 
 
@@ -132,8 +180,8 @@ def test_an_adapter_of_another_kind_is_one_line_until_all_are_wanted() -> None:
         replace(fact("adapter[0].port[1].rate", "10", "400", "mlx5_0"), port=1),
         fact("adapter[1].firmware", "28.42.1000", "28.43.1014", "mlx5_1"),
     )
-    assert "2 changed, and no rule says" in answer(every)[1]
-    assert lines(every)[3] == (
+    assert answer(every)[1].startswith("2 changes, ")
+    assert lines(every)[4] == (
         "  mlx5_0 is another kind of adapter (driver: rxe → mlx5_core): 3 facts that changed "
         "(--verbose lists them)"
     )
@@ -143,7 +191,7 @@ def test_an_adapter_of_another_kind_is_one_line_until_all_are_wanted() -> None:
 
 def test_four_places_are_three_and_one_more() -> None:
     every = [fact("adapter[0].firmware", "1", "2", f"mlx5_{at}") for at in range(4)]
-    assert lines(found(*every))[3:] == ["  mlx5_0, mlx5_1, mlx5_2 and 1 more  firmware: 1 → 2"]
+    assert lines(found(*every))[4:] == ["  mlx5_0, mlx5_1, mlx5_2 and 1 more  firmware: 1 → 2"]
 
 
 def test_what_is_not_known_is_told_by_its_reason() -> None:
@@ -154,8 +202,8 @@ def test_what_is_not_known_is_told_by_its_reason() -> None:
     every = (*(lost(f"rule-{at}", None) for at in range(5)), lost(None, "adapter[0].firmware"))
     differences = found(unknown=every)
     said = lines(differences)
-    assert said[0].startswith("UNKNOWN  nothing differs of what both have; 6 things not known")
-    assert said[3] == (
+    assert said[0].startswith("UNKNOWN  what both records have is the same; 6 things could not be")
+    assert said[4] == (
         "  in the first record: rule-0, rule-1, rule-2, 2 more rules, 1 fact: timeout: no answer"
     )
     assert "      mlx5_0 adapter[0].firmware: there" in lines(differences, verbose=True)

@@ -30,9 +30,7 @@ def _close(node: Any) -> None:
 def _validator(name: str) -> Draft202012Validator:
     from rdmadiag.render.schema import schema
 
-    made = strictly(schema(name))
-    Draft202012Validator.check_schema(made)
-    return Draft202012Validator(made)
+    return Draft202012Validator(strictly(schema(name)))
 
 
 def problems(name: str, document: Any) -> list[str]:

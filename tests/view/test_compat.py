@@ -1,5 +1,6 @@
 """Two ends beside each other: what lets them talk, and what stops them."""
 
+import pydoc
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,8 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.gid.registry import chosen
 from rdmadiag.sources.run import gather
-from rdmadiag.view.compat import Agreement, Compat, compat, of_stacks
+from rdmadiag.view.compat import Compat, compat, of_stacks
+from rdmadiag.view.compat_rows import Agreement
 from rdmadiag.view.peer_picks import BEST_FIRST, Side, Talks
 from rdmadiag.view.reconcile import devices, ports
 from tests.fleet.record_pairs import other_host
@@ -187,6 +189,53 @@ def test_a_stack_is_no_better_than_its_ports(name: str) -> None:
         assert all(
             BEST_FIRST.index(each.talks) >= BEST_FIRST.index(pair.talks) for each in pair.stacks
         )
+
+
+def of_ports(count: int, name: str) -> Evidence:
+    """A host with so many adapters, each with a port in a subnet of its own."""
+    base = ROCE.devices[0]
+    netdevs = [
+        replace(ROCE.netdevs[0], name=f"{name}n{at}", addresses=(f"10.{at}.{len(name)}.1/24",))
+        for at in range(count)
+    ]
+    devices = [
+        replace(
+            base,
+            name=f"{name}_{at}",
+            uverbs=at,
+            pci_address=f"0000:{at + 1:02x}:00.0",
+            ports=(
+                replace(
+                    base.ports[0],
+                    netdev=netdev.name,
+                    gids=roce_rows(netdev.name, netdev.mac, netdev.addresses[0].partition("/")[0]),
+                ),
+            ),
+        )
+        for at, netdev in enumerate(netdevs)
+    ]
+    return ROCE.change(devices=tuple(devices), netdevs=tuple(netdevs)).evidence()
+
+
+def test_what_a_hosts_evidence_shows_is_looked_up_once_for_all_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ports of other names are held each against each."""
+    here, there = side(of_ports(6, "a")), side(of_ports(6, "bb"))
+    looked: list[str] = []
+    for module, name in (("compat_rows", "devices"), ("peer_picks", "ip_address")):
+        place = f"rdmadiag.view.{module}.{name}"
+        real = pydoc.locate(place)
+        assert callable(real)
+
+        def counted(*given: object, name: str = name, real: Callable[..., object] = real) -> object:
+            looked.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(place, counted)
+    assert len(compat(here, there, STACKS).ports) == 36
+    assert looked.count("devices") == 2
+    assert looked.count("ip_address") <= 2 * 2 * 6  # for the rows, and for the stacks
 
 
 def test_a_stack_that_takes_link_local_gids_across_subnets_is_not_known() -> None:

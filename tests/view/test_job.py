@@ -26,14 +26,13 @@ from rdmadiag.view.job import (
     Bound,
     ConnectedPair,
     JobView,
-    TcpPath,
     foreign,
     job_view,
-    mapped_stacks,
     narrowed,
     ports_of,
     sampled,
 )
+from rdmadiag.view.job_tcp import TcpPath
 from rdmadiag.view.reconcile import devices
 
 NETNS = "net:[4026531840]"
@@ -409,15 +408,6 @@ def test_a_namespace_is_another_one_where_both_are_known() -> None:
     assert foreign(elsewhere) == 4712
     assert foreign(replace(elsewhere, netns=LATE)) is None
     assert foreign(replace(FACTS, processes=(process(netns=LATE),))) is None
-
-
-def test_stacks_are_those_whose_library_is_mapped(evidence: Evidence) -> None:
-    assert mapped_stacks(FACTS.processes) == {"NCCL"}
-    ucx = MappedLibrary("ucp", "/usr/lib/libucp.so.0.0.0", UNKNOWN)
-    facts = replace(FACTS, processes=(process(libraries=(ucx,)), process(libraries=LATE)))
-    picks = view(evidence, facts).ports[0].picks
-    assert {each.stack for each in picks} == {"ucx"}
-    assert len(picks) == len({each.version for each in picks}), "each range, as none is known"
 
 
 def test_ports_of_no_interest_are_left_out_and_the_bytes_stay(evidence: Evidence) -> None:

@@ -88,6 +88,39 @@ def test_infiniband_of_another_subnet_prefix_needs_a_router() -> None:
     assert paired(base.evidence(), empty)[0].talks is Talks.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "talks"),
+    [
+        ((0xFFFF,), (0xFFFF,), Talks.YES),
+        ((0x8001, 0x7FFF), (0x8001,), Talks.YES),
+        ((0x8001,), (0x0001,), Talks.YES),
+        ((0x0001,), (0x0001,), Talks.NO),
+        ((0x8001,), (0x8002,), Talks.NO),
+        ((0x8000,), (0x8000,), Talks.NO),
+    ],
+    ids=["one", "a second key", "full and limited", "both limited", "none", "no partition's key"],
+)
+def test_over_infiniband_both_must_be_in_one_partition(
+    ours: tuple[int, ...], theirs: tuple[int, ...], talks: Talks
+) -> None:
+    """IBTA volume 1, 10.9.3: keys match by their low 15 bits, not where both are limited."""
+    base = infiniband_host()
+    ends = base.with_port(0, 0, pkeys=ours), other_host(base).with_port(0, 0, pkeys=theirs)
+    found = pairs(*(side(each.evidence()) for each in ends), chosen(["nccl@2.27"]))
+    (said,) = found[0].stacks
+    assert said.talks is talks
+    assert ("no partition has both" in said.why) is (talks is Talks.NO)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_partition_keys_that_were_not_read_leave_it_unknown(end: int) -> None:
+    base = infiniband_host()
+    ends = [base.evidence(), other_host(base).evidence()]
+    assert {each.talks for each in paired(*ends)} == {Talks.YES}
+    ends[end] = replace(ends[end], sysfs=GONE)
+    assert {each.talks for each in paired(*ends)} == {Talks.UNKNOWN}
+
+
 def test_a_stack_that_neither_end_runs_is_not_paired() -> None:
     assert paired(HERE, THERE, "jaccl") == []
 

@@ -17,7 +17,8 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Hop, Route, RouteKind, RoutingFacts, RuleAction
 from rdmadiag.facts.routing import Rule as TableRule
 from rdmadiag.sources.routing import read_routing
-from rdmadiag.view.peer_route import as_gid, peer_route
+from rdmadiag.view.cm_device import as_gid
+from rdmadiag.view.peer_route import peer_route
 from rdmadiag.view.routing import Flow, NoWay, Peers, holds, lookup, preferred_source
 from rdmadiag.view.routing import Way as Found
 

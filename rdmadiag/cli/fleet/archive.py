@@ -1,13 +1,17 @@
 """rdmadiag fleet archive."""
 
 import os
+from typing import Final
 
 import click
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Given
+from rdmadiag.cli.options import Given, started
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
+
+SECONDS: Final = 60.0
+"""For all the wheels: unpacking one takes a tenth of a second."""
 
 
 @click.command(
@@ -35,14 +39,15 @@ def command(file: str, wheels: str | None) -> None:
     of --wheels. Not in it: fleet merge, mcp, and what is compiled for speed.
     """
     from rdmadiag import __version__
+    from rdmadiag.cli.fleet.wheels import wheels_of
     from rdmadiag.cli.output_file import FOR_OTHERS, check_output, write_output
-    from rdmadiag.fleet.archive import NoArchive
     from rdmadiag.fleet.one_file import one_file
+    from rdmadiag.fleet.wheels import NoArchive
     from rdmadiag.quoting import printable, shell_word
 
     check_output(file, "FILE")
     try:
-        made = one_file(wheels)
+        made = one_file(wheels_of(wheels, started() + SECONDS))
     except NoArchive as error:
         raise Refused(str(error)) from error
     write_output(file, made.data, FOR_OTHERS, "FILE")

@@ -344,13 +344,15 @@ class _Played:
 
         Raises what `all` raises.
         """
+        from rdmadiag.cli.fleet.wheels import wheels_of
         from rdmadiag.fleet.copy import copy_for_all
 
         nodes = self.launch.nodes
         what = replace(self.launch, deadline=self.until - time.monotonic())
         during = " for its Python"
         with waiting_for_nodes(len(nodes), self.until, during=during, quiet=self.quiet) as seen:
-            self.copied, without = copy_for_all(what, python, wheels, seen)
+            held = wheels_of(wheels, self.until)
+            self.copied, without = copy_for_all(what, python, held, seen)
         for node, answer in without.items():
             self.standing.leave_out(node, printable(answer.why or ""))
 

@@ -158,9 +158,11 @@ def command(
         try:
             with waiting_for_nodes(len(chosen), started() + whole, quiet=quiet) as seen:
                 if copy:
+                    from rdmadiag.cli.fleet.wheels import wheels_of
                     from rdmadiag.fleet.copy import launch_copied
 
-                    answers = launch_copied(what, python, wheels, seen)
+                    held = wheels_of(wheels, started() + whole)
+                    answers = launch_copied(what, python, held, seen)
                 else:
                     answers = launch(what, seen)
         except Stopped as stopped:

@@ -10,7 +10,7 @@ from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.peer_route import Obstacle, PortFinder, Stop, as_gid
+from rdmadiag.view.cm_device import Obstacle, PortFinder, Stop, as_gid
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.routing import Flow, Peers, RouteTables, Way
 

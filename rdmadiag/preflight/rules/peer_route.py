@@ -10,7 +10,8 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.peer_route import Obstacle, PeerRoute, Stop, Witness
+from rdmadiag.view.cm_device import Obstacle, Stop
+from rdmadiag.view.peer_route import PeerRoute, Witness
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.routing import NoWay
 

@@ -11,7 +11,8 @@ from rdmadiag.verbs.model.lifetime import Held, Mismatch
 from rdmadiag.verbs.model.memory import MR, check
 from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.model.queue_pair import QP
-from rdmadiag.verbs.objects import SEND_SIGNALED, MemoryWindow, window_of
+from rdmadiag.verbs.objects import MemoryWindow, window_of
+from rdmadiag.verbs.requests import SEND_SIGNALED
 
 _BIND_MW: Final = 8  # IBV_WR_BIND_MW
 

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import stat
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -83,3 +84,38 @@ def test_a_wheel_that_is_no_file_is_not_waited_for(rdmadiag: Rdmadiag, tmp_path:
     found = rdmadiag("fleet", "archive", str(tmp_path / "x.pyz"), "--wheels", str(tmp_path))
     assert (found.code, found.out) == (64, "")
     assert "cp399-any.whl: is no regular file" in found.err
+
+
+def test_the_wheels_are_read_within_a_size(
+    rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all of them together: each alone would be small enough."""
+    version = importlib.metadata.version("pydantic-core")
+    for tag in ("cp398", "cp399"):
+        wheel = tmp_path / f"pydantic_core-{version}-{tag}-{tag}-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"pydantic_core/{tag}.so", b"a module")
+    monkeypatch.setattr("rdmadiag.fleet.archive.MOST_UNPACKED", 15)
+    file = tmp_path / "x.pyz"
+    found = rdmadiag("fleet", "archive", str(file), "--wheels", str(tmp_path))
+    assert (found.code, found.out) == (64, "")
+    assert "cp399-cp399-any.whl: the wheels unpack to more than" in found.err
+    monkeypatch.setattr("rdmadiag.fleet.archive.MOST_UNPACKED", 16)
+    assert rdmadiag("fleet", "archive", str(file), "--wheels", str(tmp_path)).code == 0
+
+
+def test_a_folder_of_wheels_is_read_within_a_time(
+    rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of a file system that has gone: tests/cli/test_budget.py."""
+    monkeypatch.setattr("rdmadiag.cli.fleet.wheels.WAIT", 0.1)
+    listed = os.listdir
+    hangs = str(tmp_path)
+    monkeypatch.setattr(
+        "os.listdir", lambda path: time.sleep(60) if path == hangs else listed(path)
+    )
+    begun = time.monotonic()
+    found = rdmadiag("fleet", "archive", str(tmp_path / "x.pyz"), "--wheels", str(tmp_path))
+    assert time.monotonic() - begun < 20
+    assert (found.code, found.out) == (64, "")
+    assert "no answer before the deadline" in found.err
