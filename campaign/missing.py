@@ -35,8 +35,10 @@ from rdmadiag.facts import (
     limits,
     macos,
     modules,
+    naming,
     packet_filter,
     pci,
+    programs,
     routing,
     system,
     topology,
@@ -180,8 +182,8 @@ _NAMES: Final = {
     name: value
     for module in (
         *(bonding, dcb, devlink, ethtool, facts, kernel_log),
-        *(libraries, limits, macos, modules, pci, routing, system, topology, traffic_control),
-        *(packet_filter, verbs, vfs),
+        *(libraries, limits, macos, modules, naming, pci, programs, routing, system, topology),
+        *(traffic_control, packet_filter, verbs, vfs),
     )
     for name, value in vars(module).items()
 }

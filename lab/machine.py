@@ -426,7 +426,7 @@ class Machine:
     rp_filter: int = 0  # of conf/all
     ways: tuple[Way, ...] = ()  # beside those of the addresses
     rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
-    # replies to RTM_GETQDISC and RTM_GETTFILTER, by their name in a record
+    # replies to RTM_GETQDISC and RTM_GETTFILTER, and other ones, by their name in a record
     traffic: Mapping[str, bytes] = field(default_factory=dict)
     # netdev, address → state, or state and MAC
     neighbours: Mapping[tuple[str, str], int | tuple[int, str] | tuple[int, str, float]] = field(
@@ -450,6 +450,7 @@ class Machine:
     uptime: float = 1000.0
     limits: Limits | None = None  # None: nobody read them
     commands: Mapping[int, str] = field(default_factory=dict)  # /proc/PID/comm
+    files: Mapping[str, str] = field(default_factory=dict)  # more of them, by their path
 
     def change(self, **changes: Any) -> Self:
         """The same machine but for `changes`."""
@@ -657,7 +658,7 @@ class Machine:
             "/proc/self/net/if_inet6": inet6,
             "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
             "/etc/ld.so.conf.d/x86_64-linux-gnu.conf": "/usr/lib/x86_64-linux-gnu\n",
-        } | (self._ancestors() | more)
+        } | (self._ancestors() | more | dict(self.files))
 
     def _ancestors(self) -> dict[str, str]:
         """The parent has pid 1200, its parent 1199, and so on; the last one is init."""
@@ -850,6 +851,7 @@ class Machine:
                 replies[f"nldev-port-get-{index}-{number}"] = _reply(
                     nldev.GET, [*_port_attributes(index, number, device, port), *netdev]
                 )
+            replies[f"nldev-res-ctx-get-{index}"] = b""
             replies[f"nldev-res-get-{index}"] = _reply(
                 nldev.RES_GET, [("ATTR_DEV_INDEX", index), ("ATTR_RES_SUMMARY", _summary(device))]
             )
@@ -929,7 +931,7 @@ class Machine:
             )
         rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
         recording.netlink["route-getrule"] = b"".join(map(_encoded_rule, rules))
-        recording.netlink |= {"route-getqdisc": b"", **self.traffic}
+        recording.netlink |= {"route-getqdisc": b"", "route-getneightbl": b"", **self.traffic}
         if "nft-getchain" in self.traffic:
             recording.listings["/sys/module/nf_tables"] = ()
         recording.netlink["route-getneigh"] = b"".join(

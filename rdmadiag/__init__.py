@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "Verdict", "collect", "differences", "gids", "judge", "merge"]
 __version__ = "0.1.0"
 
-SCHEMA_VERSION: Final = "1.1"
+SCHEMA_VERSION: Final = "1.2"
 """Of documents. A new field is a minor step; one that went, or changed its meaning, a major one."""
 
 _MODULES: Final = {

@@ -20,7 +20,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Network and peers": (
         *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "packet_filter"),
-        *("bootstrap", "fleet_size", "process_limits"),
+        *("bootstrap", "fleet_size", "process_limits", "neighbours", "naming", "programs"),
+        "ends_programs",
     ),
     "GPUs": ("gpu", "topology", "access_control"),
     "Macs": (

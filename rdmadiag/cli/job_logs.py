@@ -478,17 +478,19 @@ MOST_PAIRS: Final = 6
 
 def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
     """What the reports of the hosts that could not reach each other show together."""
-    from rdmadiag.explain.job.ends import with_reports
+    from rdmadiag.explain.job.ends import with_names, with_reports
+    from rdmadiag.facts import known as read
     from rdmadiag.preflight.judge_ends import judge
     from rdmadiag.view.ends import HostEnd, all_addresses, has
 
     known = {each.name: each for each in reports if each.has_evidence}
-    ends: dict[str, HostEnd | None] = {}
+    pairs = _pairs(story, sorted(known))
+    names = dict.fromkeys(name for pair in pairs for name in pair)
+    ends: dict[str, HostEnd | None] = {name: _end(known[name], deadline) for name in names}
+    files = {name: read(end.evidence.naming) for name, end in ends.items() if end is not None}
+    story = with_names(story, {name: each for name, each in files.items() if each is not None})
     judged = {}
-    for pair in _pairs(story, sorted(known)):
-        for name in pair:
-            if name not in ends:
-                ends[name] = _end(known[name], deadline)
+    for pair in pairs:
         here, there = (ends[name] for name in pair)
         if here is not None and there is not None:
             judged[pair] = judge(here, there, _used(story))

@@ -169,7 +169,13 @@ REASONS: Final = (
         "more outstanding READs and atomics were asked for than the peer grants",
         _TOO_FEW,
     ),
-    StatusRow(RejectReason.CONSUMER_DEFINED, "the peer's program refused", _REFUSED),
+    # So does the kernel there, where the port is listened at, and not at the address that is
+    # wanted, or of the other version of IP (cma_ib_id_from_event; cm_destroy_id sends it).
+    StatusRow(
+        RejectReason.CONSUMER_DEFINED,
+        "the peer's program refused, or it listens at this port by another address",
+        ("peer-refused", "peer-address-wrong"),
+    ),
     StatusRow(RejectReason.INVALID_RNR_RETRY, "the peer does not take the RNR retries", _REFUSED),
     StatusRow(
         RejectReason.DUPLICATE_LOCAL_COMM_ID, "the peer has such a connection already", _STALE

@@ -27,7 +27,9 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         ThunderboltFacts,
     )
     from rdmadiag.facts.modules import ModuleFacts
+    from rdmadiag.facts.naming import NamingFacts
     from rdmadiag.facts.pci import PciFacts
+    from rdmadiag.facts.programs import ProgramFacts
     from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
     from rdmadiag.facts.topology import TopologyFacts
@@ -59,6 +61,8 @@ class Evidence:
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
     devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     pci: "PciFacts | Missing" = NOT_IN_RECORD
+    naming: "NamingFacts | Missing" = NOT_IN_RECORD
+    programs: "ProgramFacts | Missing" = NOT_IN_RECORD
     libraries: "LibrariesFacts | Missing" = NO_OPTION
     modules: "ModuleFacts | Missing" = NO_OPTION
     macos: "MacosFacts | Missing" = MACOS_ONLY
@@ -78,7 +82,9 @@ class Evidence:
             libraries,
             macos,
             modules,
+            naming,
             pci,
+            programs,
             routing,
             system,
             topology,
@@ -87,8 +93,8 @@ class Evidence:
         )
 
         rooms = (
-            *(dcb, devlink, ethtool, kernel_log, libraries, macos, modules, pci),
-            *(routing, system, topology, verbs, vfs),
+            *(dcb, devlink, ethtool, kernel_log, libraries, macos, modules, naming, pci),
+            *(programs, routing, system, topology, verbs, vfs),
         )
         for module in rooms:
             names = (name for name in vars(module) if name.endswith("Facts"))
@@ -127,6 +133,8 @@ LINUX_SOURCES: Final = (
     "ethtool",
     "devlink",
     "pci",
+    "naming",
+    "programs",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them; without those that only

@@ -123,6 +123,22 @@ class Neighbour(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class Soliciting:
+    """RTM_GETNEIGHTBL: how often a neighbour is asked for, before it counts as unreachable."""
+
+    version: int  # 4: ARP; 6: neighbour discovery
+    netdev: str | None  # NDTPA_IFINDEX; None: what a netdev gets that is made
+    multicast: int  # NDTPA_MCAST_PROBES, mcast_solicit: one that is not known yet
+    unicast: int  # NDTPA_UCAST_PROBES, ucast_solicit: one that was
+    by_program: int  # NDTPA_APP_PROBES, app_solicit: by a program that listens to netlink
+
+    @property
+    def finds_none(self) -> bool:
+        """Whether one that is not known yet is not looked for at all (neigh_max_probes)."""
+        return self.multicast == 0 and self.by_program == 0
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """RTM_GETLINK: as much of each netdev as a way depends on."""
 
@@ -162,6 +178,15 @@ class RoutingFacts:
     neighbours: tuple[Neighbour, ...] | Missing = NOT_IN_RECORD
     traffic_control: TrafficControl | Missing = NOT_IN_RECORD
     packet_filter: PacketFilter | Missing = NOT_IN_RECORD
+    # Of both tables, and of netdevs that differ from them.
+    soliciting: tuple[Soliciting, ...] | Missing = NOT_IN_RECORD
+
+    def solicits(self, netdev: str, version: int) -> Soliciting | None:
+        """How this netdev asks for neighbours; None where that is not known."""
+        known = () if isinstance(self.soliciting, Missing) else self.soliciting
+        rows = [each for each in known if each.version == version]
+        own = next((each for each in rows if each.netdev == netdev), None)
+        return own or next((each for each in rows if each.netdev is None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class TrafficFilter:
     source_port: int | None = None
     destination_port: int | None = None
     destination_port_last: int | None = None  # of a range that begins with it
+    leads_to: str | None = None  # mirred redirects: the packet goes by this netdev instead
+    limits: bool = False  # police: what exceeds a rate is dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,6 +316,7 @@ FACTS: Final = (
         evidence.nldev.unreadable evidence.verbs evidence.sysfs.netdevs evidence.netdev.netdevs[]
         evidence.routing
         evidence.process evidence.system evidence.libraries evidence.modules evidence.ioreg
+        evidence.naming
         evidence.macos evidence.topology.adapters[] evidence.devlink.devices[].devices
         """,
     ),
@@ -323,6 +324,7 @@ FACTS: Final = (
         Kind.NOISE,
         """
         generated_at evidence.kernel_log evidence.mac_log evidence.macos.boot_seconds
+        evidence.programs
         evidence.macos.panics evidence.sysfs.netdevs[].ifindex evidence.sysfs.uverbs[].dev
         evidence.sysfs.uverbs[].name evidence.nldev.devices[].index
         evidence.nldev.devices[].resources evidence.nldev.devices[].ports[].netdev_index

@@ -26,6 +26,7 @@ RTM_GETNEIGH: Final = 30
 RTM_GETRULE: Final = 34
 RTM_GETQDISC: Final = 38
 RTM_GETTFILTER: Final = 46
+RTM_GETNEIGHTBL: Final = 66
 RTM_GETDCB: Final = 78
 
 NLM_F_REQUEST: Final = 0x01
@@ -70,7 +71,7 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
     NETLINK_ROUTE: frozenset(
         {
             *(RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE),
-            *(RTM_GETQDISC, RTM_GETTFILTER),
+            *(RTM_GETQDISC, RTM_GETTFILTER, RTM_GETNEIGHTBL),
         }
     ),
     NETLINK_NETFILTER: frozenset({NFT_GETCHAIN, NFT_GETRULE, NFT_GETSET, NFT_GETSETELEM}),

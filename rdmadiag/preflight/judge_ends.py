@@ -20,6 +20,7 @@ from rdmadiag.view.ends import (
     BY_ADDRESS,
     HostEnd,
     Meeting,
+    Odd,
     Towards,
     all_addresses,
     at_home,
@@ -28,6 +29,7 @@ from rdmadiag.view.ends import (
     meetings,
     named,
     not_seen,
+    odd,
     own_addresses,
     ports_on,
 )
@@ -71,10 +73,13 @@ class EndsVerdict:
     heard: tuple[str, ...] = ()  # hosts to which the other answers, by their neighbour tables
     # What a host looked for lately, and nobody answered: (host, address) of neither's addresses.
     unanswered: tuple[tuple[str, str], ...] = ()
+    # Of the addresses that were used those that no host can have, and why.
+    odd: tuple[tuple[str, Odd], ...] = ()
     without_rdma_cm: tuple[str, ...] = ()  # hosts whose programs cannot open the node of rdma_cm
     left_out: int = 0  # pairs that were not held against each other, for their number
 
 
+_LINK_LOCAL: Final = "fe80:"
 LATELY: Final = 120.0
 """Seconds in which a look for a neighbour may be that of what failed."""
 _OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-subnets-differ"})
@@ -87,7 +92,7 @@ NOTHING_PASSES: Final = frozenset(
     {
         *("cm-no-way", "ends-peer-address-here", "ends-answers-no-arp", "ends-neighbour-wrong"),
         *("ends-reverse-path", "ends-subnets-differ", "ends-traffic-dropped"),
-        "cm-leaves-by-other-netdev",
+        *("cm-leaves-by-other-netdev", "ends-asks-no-neighbour"),
     }
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm
@@ -128,6 +133,7 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         ways,
         heard,
         tuple(_unanswered(here, own)) + tuple(_unanswered(there, own)),
+        tuple(_odd(here, there, among)),
         tuple(each.name for each in (here, there) if _has_no_rdma_cm(each)),
         left_out=left_out,
     )
@@ -254,9 +260,23 @@ def _unanswered(end: HostEnd, own: frozenset[str]) -> Iterator[tuple[str, str]]:
     netdevs = {each.netdev.name for each in own_addresses(end.evidence, end.devices)}
     for each in (known(routing.neighbours) if routing else None) or ():
         lately = each.updated_s is not None and each.updated_s <= LATELY
-        is_other = each.netdev in netdevs and each.address not in own
-        if lately and is_other and each.state in UNANSWERED:
-            yield end.name, each.address
+        if not lately:
+            continue
+        if each.address.startswith(_LINK_LOCAL):
+            # Of another netdev: of a host that has the address on this link somebody answers.
+            if each.state in UNANSWERED and each.netdev not in netdevs:
+                yield end.name, f"{each.address}%{each.netdev}"
+        elif each.netdev in netdevs and each.address not in own:
+            to_all = odd(end, each.address) is Odd.BROADCAST
+            if each.state in UNANSWERED or to_all:
+                yield end.name, each.address
+
+
+def _odd(here: HostEnd, there: HostEnd, among: frozenset[str]) -> Iterator[tuple[str, Odd]]:
+    for address in sorted(among):
+        kind = odd(here, address) or odd(there, address)
+        if kind is not None:
+            yield address, kind
 
 
 def _has_no_rdma_cm(end: HostEnd) -> bool:

@@ -20,6 +20,7 @@ RAW, TEXT, ADDRESS, HARDWARE, GUID, PREFIX, SOCKADDR, HOPS, VIA, VF_MAC, VF_GUID
     *("sockaddr", "hops", "via", "vf mac", "vf guid"),
 )
 MEMORY, NUMBER = "memory", "number"  # a number has at most 4 bytes
+ACTIONS, WORDS = "actions", "words"  # of a filter: what it does; struct tc_u32_sel
 SOURCE_NETWORK, NETWORK = "source network", "network"  # by the lengths in the message's header
 
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -71,6 +72,7 @@ _ROUTE: Final = {
     18: VIA,
 }
 _NEIGHBOUR: Final = {1: ADDRESS, 2: HARDWARE, **_raw(3, 4, 8, 9)}
+_NEIGHBOUR_TABLE: Final = {1: RAW, 6: _raw(1, 9, 10, 11)}
 _RULE: Final = {
     **_raw(4, 6, 10, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26),
     1: NETWORK,
@@ -87,18 +89,29 @@ _DEVLINK: Final = {
     114: _raw(115, 116, 117, 118, 120, 121, 136, 141),
 }
 _DCB: Final = {1: TEXT, **_raw(2, 13, 14)}
-# Of filters those of flower: what another kind's attributes of these numbers say is no address.
-_FILTER: Final = {
-    1: RAW,
-    11: RAW,
-    2: {
-        **_raw(3, 5, 7, 8, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, *range(35, 39), 86),
-        2: TEXT,
-        4: HARDWARE,
-        6: HARDWARE,
-        **dict.fromkeys((10, 12, 14, 16), ADDRESS),
-    },
+_FLOWER: Final = {
+    **_raw(5, 7, 8, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, *range(35, 39), 86),
+    3: ACTIONS,
+    2: TEXT,
+    4: HARDWARE,
+    6: HARDWARE,
+    **dict.fromkeys((10, 12, 14, 16), ADDRESS),
 }
+_FILTER_OF: Final = {
+    b"flower": _FLOWER,
+    b"u32": {5: WORDS, 7: ACTIONS},
+    b"matchall": {2: ACTIONS, 3: RAW},
+    b"basic": {3: ACTIONS},
+    b"fw": {4: ACTIONS},
+}
+"""TCA_OPTIONS of filters by their kind, as they are read."""
+_FILTER: Final[Table] = {}
+_ACTION_OF: Final = {b"gact": {2: RAW}, b"mirred": {2: RAW}, b"police": {1: RAW}}
+"""TCA_ACT_OPTIONS of actions that are read; others may hold an address."""
+_U32_HEAD, _U32_KEY = 16, struct.Struct(">II8s")  # struct tc_u32_sel; its keys: mask, value, place
+_ADDRESS_WORDS: Final = (12, 16)  # of an IPv4 header
+_PLAIN_WORDS: Final = (8, 20)  # its protocol, and the ports behind it
+
 _MODULE: Final = {7: MEMORY}  # ETHTOOL_A_MODULE_EEPROM_DATA
 
 # Of sets of nftables nothing is taken: what one holds may be an address in any form.
@@ -113,6 +126,7 @@ _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     ("route-getaddr", 8, _ADDRESS),
     ("route-getroute-4", 12, _ROUTE),
     ("route-getroute-6", 12, _ROUTE),
+    ("route-getneightbl", 4, _NEIGHBOUR_TABLE),
     ("route-getneigh", 12, _NEIGHBOUR),
     ("route-getrule", 12, _RULE),
     ("route-getqdisc", 20, _raw(1, 2)),
@@ -164,7 +178,12 @@ class Messages:
                 made_of = self._rules.chain if table is _CHAINS else self._rules.rule
                 content = body[:skip] + made_of(row)
             else:
-                own = self._link_table(body[skip:]) if table is _LINK else table
+                own = table
+                if table is _LINK:
+                    own = self._link_table(body[skip:])
+                elif table is _FILTER:
+                    kind_of = dict(netlink.attributes(body[skip:])).get(1, b"").rstrip(b"\0")
+                    own = {**_raw(1, 11), 2: _FILTER_OF.get(kind_of)}
                 content = body[:skip] + self._attributes(body[skip:], own, body[:skip])
             made += _HEADER.pack(_HEADER.size + len(content), *_HEADER.unpack(header)[1:])
             made += content + bytes(-len(content) % 4)
@@ -213,6 +232,8 @@ class Messages:
             VIA: lambda raw: raw[:2] + self._ip(raw[2:]),
             VF_MAC: self._vf_mac,
             VF_GUID: self._vf_guid,
+            ACTIONS: self._actions,
+            WORDS: self._words,
         }
         if how is ADDRESS and len(raw) == 4 and len(head) == 8:  # struct ifaddrmsg
             self._addresses.learn4(raw, head[1])
@@ -267,6 +288,28 @@ class Messages:
             made[:28] = raw[:8] + self._addresses.ipv6(raw[8:24]) + raw[24:28]
         else:
             made[:2] = raw[:2]
+        return bytes(made)
+
+    def _actions(self, raw: bytes) -> bytes:
+        made = bytearray()
+        for number, content in netlink.attributes(raw):
+            kind = dict(netlink.attributes(content)).get(1, b"").rstrip(b"\0")
+            own = self._attributes(content, {1: RAW, 2: _ACTION_OF.get(kind)}, b"")
+            made += netlink.attribute(number, own)
+        return bytes(made)
+
+    def _words(self, raw: bytes) -> bytes:
+        """Of other words than those that are known the value is blank."""
+        made = bytearray(raw[:_U32_HEAD])
+        for at in range(_U32_HEAD, len(raw) - _U32_KEY.size + 1, _U32_KEY.size):
+            mask, value, place = _U32_KEY.unpack_from(raw, at)
+            offset = int.from_bytes(place[:4], sys.byteorder, signed=True)
+            if offset in _ADDRESS_WORDS:
+                content = value.to_bytes(4)
+                value = int.from_bytes(self._network(content, mask.bit_count())) & mask
+            elif offset not in _PLAIN_WORDS:
+                value = 0
+            made += _U32_KEY.pack(mask, value, place)
         return bytes(made)
 
     def _hops(self, raw: bytes, head: bytes) -> bytes:

@@ -62,6 +62,7 @@ _CONFIG: Final = re.compile(r"/sys/.*/config")
 _STATUS: Final = re.compile(r"/proc/[^/]+/status$")
 _COMM: Final = re.compile(r"/proc/[^/]+/comm$")
 _HOSTS: Final = re.compile(r"/etc/hosts$")
+_HOSTNAME: Final = re.compile(r"/proc/sys/kernel/hostname$")
 _UDP_TABLES: Final = re.compile(r"/proc/[^/]+/net/(?:udp|tcp|raw)6?$")
 _IF_INET6: Final = re.compile(r"/proc/[^/]+/net/if_inet6$")
 _PANICS: Final = re.compile(r"/Library/Logs/DiagnosticReports/")
@@ -381,6 +382,7 @@ class _Run:
             (_COMM, self._comm),
             (_STATUS, self._process),
             (_HOSTS, self._hosts),
+            (_HOSTNAME, self._hostname),
             (_UDP_TABLES, self._sockets),
             (_IF_INET6, self._interface_addresses),
             (_PANICS, self._panic),
@@ -402,6 +404,9 @@ class _Run:
 
     def _hosts(self, text: str) -> str:
         return "".join(map(self._hosts_line, text.splitlines(keepends=True)))
+
+    def _hostname(self, text: str) -> str:
+        return self.names.host(text) + "\n"
 
     def _sockets(self, text: str) -> str:
         return _UDP_ADDRESS.sub(self._socket, text)

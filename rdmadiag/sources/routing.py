@@ -31,6 +31,7 @@ from rdmadiag.facts.routing import (
     RoutingFacts,
     Rule,
     RuleAction,
+    Soliciting,
     TowardsFacts,
 )
 from rdmadiag.host import Host, netlink
@@ -84,6 +85,10 @@ _NDA_DST, _NDA_LLADDR, _NDA_CACHEINFO = 1, 2, 3
 _CACHEINFO: Final = struct.Struct("=IIII")  # confirmed, used, updated, references
 _TICKS: Final = 100  # a second: USER_HZ
 
+_NDTMSG: Final = struct.Struct("=Bxxx")  # family
+_NDTA_PARMS: Final = 6
+_NDTPA_IFINDEX, _NDTPA_APP, _NDTPA_UNICAST, _NDTPA_MULTICAST = 1, 9, 10, 11
+
 _CONFIGFS: Final = "/sys/kernel/config/rdma_cm"
 _MODES: Final = {"IB/RoCE v1": GidType.ROCE_V1, "RoCE v2": GidType.ROCE_V2}
 _HASH_POLICY: Final = "/proc/sys/net/ipv4/fib_multipath_hash_policy"
@@ -94,6 +99,9 @@ _UDP_LIMIT: Final = 4 * 1024 * 1024
 
 GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
 _GET_NEIGHBOURS: Final = netlink.request(netlink.RTM_GETNEIGH, netlink.NLM_F_DUMP, bytes(12))
+_GET_NEIGHBOUR_TABLES: Final = netlink.request(
+    netlink.RTM_GETNEIGHTBL, netlink.NLM_F_DUMP, bytes(_NDTMSG.size)
+)
 _GET_RULES: Final = netlink.request(netlink.RTM_GETRULE, netlink.NLM_F_DUMP, bytes(12))
 
 
@@ -290,6 +298,34 @@ def _neighbours_of(reply: bytes, names: Mapping[int, str]) -> Iterator[Neighbour
             )
 
 
+def parse_soliciting(reply: bytes, names: Mapping[int, str]) -> tuple[Soliciting, ...] | Missing:
+    """The reply to an RTM_GETNEIGHTBL dump: each table's own row, and those that differ from it."""
+    rows = gathered(_soliciting(reply, names), MOST, "rows of neighbour tables")
+    if isinstance(rows, Missing):
+        return rows
+    usual = {(each.version, *_counts(each)) for each in rows if each.netdev is None}
+    return tuple(
+        each for each in rows if each.netdev is None or (each.version, *_counts(each)) not in usual
+    )
+
+
+def _counts(row: Soliciting) -> tuple[int, int, int]:
+    return row.multicast, row.unicast, row.by_program
+
+
+def _soliciting(reply: bytes, names: Mapping[int, str]) -> Iterator[Soliciting]:
+    for (family,), found in _rows(reply, _NDTMSG):
+        own = dict(netlink.attributes(found.get(_NDTA_PARMS, b"")))
+        counts = [
+            netlink.number(own.get(each)) for each in (_NDTPA_MULTICAST, _NDTPA_UNICAST, _NDTPA_APP)
+        ]
+        if family not in _BITS or None in counts:
+            continue
+        index = netlink.number(own.get(_NDTPA_IFINDEX))
+        netdev = None if index is None else _name(names, index)
+        yield Soliciting(_VERSION[family], netdev, *(each or 0 for each in counts))
+
+
 # --- files -------------------------------------------------------------------------------
 
 
@@ -330,6 +366,13 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
         neighbours=_neighbours(host, names, deadline),
         traffic_control=read_traffic_control(host, names, deadline),
         packet_filter=read_packet_filter(host, deadline),
+        soliciting=_ask(
+            host,
+            "route-getneightbl",
+            _GET_NEIGHBOUR_TABLES,
+            partial(parse_soliciting, names=names),
+            deadline,
+        ),
     )
 
 

@@ -125,9 +125,9 @@ def parse_proc_tcp(raw: bytes) -> tuple[TcpSocket, ...] | Missing:
                 TcpSocket(
                     inode=int(match[6]),
                     state=state,
-                    local=_address(_words(match[1])),
+                    local=tcp_address(match[1]),
                     local_port=int(match[2], 16),
-                    remote=_address(_words(match[3])),
+                    remote=tcp_address(match[3]),
                     remote_port=int(match[4], 16),
                     sent=_NO_BYTES,
                     received=_NO_BYTES,
@@ -137,6 +137,11 @@ def parse_proc_tcp(raw: bytes) -> tuple[TcpSocket, ...] | Missing:
 
 
 _NO_BYTES: Final = Missing(Why.NOT_COLLECTED, "/proc/PID/net/tcp has no bytes")
+
+
+def tcp_address(text: str) -> str:
+    """ "010200C0" of /proc/net/tcp → "192.0.2.1"."""
+    return _address(_words(text))
 
 
 def _words(text: str) -> bytes:

@@ -71,6 +71,15 @@ SOURCES: Final = (
         "devlink", "linux", "devlink:read_devlink", ("deadline",), before_fork=True, surrounds=True
     ),
     Source("pci", "linux", "pci:read_pci", before_fork=True, surrounds=True),
+    Source("naming", "linux", "naming:read_naming", before_fork=True, surrounds=True),
+    Source(
+        "programs",
+        "linux",
+        "programs:read_programs",
+        ("deadline",),
+        before_fork=True,
+        surrounds=True,
+    ),
     Source(
         "libraries", "linux", "libraries:read_libraries", ("pid",), surrounds=True, only_with="pid"
     ),

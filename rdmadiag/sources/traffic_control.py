@@ -13,6 +13,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.address import printed
 from rdmadiag.facts.traffic_control import (
     IN,
+    IPV4,
     OUT,
     TCP,
     UDP,
@@ -22,6 +23,7 @@ from rdmadiag.facts.traffic_control import (
     TrafficControl,
     TrafficFilter,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump, gathered
 
@@ -52,6 +54,17 @@ _ACTIONS: Final = {"flower": _FLOWER_ACT, "u32": 7, "matchall": 2, "basic": 3, "
 _MATCHALL_FLAGS: Final = 3
 _GACT_PARMS: Final = 2
 _SHOT, _GOES_ON = 2, (-1, 3)  # TC_ACT_SHOT; TC_ACT_UNSPEC, TC_ACT_PIPE
+_POLICE_TBF: Final = 1  # struct tc_police: index, action, …
+_MIRRED_PARMS: Final = 2
+_MIRRED: Final = struct.Struct("=20xiI")  # struct tc_mirred: tc_gen, eaction, ifindex
+_REDIRECTS: Final = (1, 3)  # TCA_EGRESS_REDIR, TCA_INGRESS_REDIR
+
+_U32_SEL: Final = 5
+_U32_HEAD: Final = struct.Struct("=BBB13x")  # struct tc_u32_sel: flags, offshift, nkeys, …
+_U32_KEY: Final = struct.Struct(">II")  # struct tc_u32_key: mask, value; the rest is the host's
+_U32_PLACE: Final = struct.Struct("=ii")  # offset, offmask
+_U32_TERMINAL: Final = 1
+_PROTOCOL_AT, _SOURCE_AT, _DESTINATION_AT, _PORTS_AT = 8, 12, 16, 20  # of IPv4 without options
 
 GET_QDISCS: Final = netlink.request(netlink.RTM_GETQDISC, netlink.NLM_F_DUMP, bytes(_TCMSG.size))
 
@@ -132,22 +145,43 @@ def _filters_of(reply: bytes, names: Mapping[int, str], direction: str) -> Itera
         options = row.get(_OPTIONS)
         if not options:  # a priority of its own row, without a filter
             continue
-        made = _filter(names.get(index) or f"#{index}", direction, info, kind, options)
+        made = _filter(names, index, direction, info, kind, options)
         if netlink.number(row.get(_CHAIN)):  # tried where a filter of chain 0 leads there
             made = replace(made, understood=False)
         yield made
 
 
-def _filter(netdev: str, direction: str, info: int, kind: str, options: bytes) -> TrafficFilter:
+def _filter(
+    names: Mapping[int, str], index: int, direction: str, info: int, kind: str, options: bytes
+) -> TrafficFilter:
     found = dict(netlink.attributes(options))
-    drops, ends = _decision(found.get(_ACTIONS.get(kind, 0), b""))
+    decided = _decision(found.get(_ACTIONS.get(kind, 0), b""))
+    made = _matching(_name(names, index), direction, info, kind, found, decided)
+    leads_to = None if decided.leads_to is None else _name(names, decided.leads_to)
+    return replace(made, leads_to=leads_to, limits=decided.limits)
+
+
+def _name(names: Mapping[int, str], index: int) -> str:
+    return names.get(index) or f"#{index}"
+
+
+def _matching(
+    netdev: str,
+    direction: str,
+    info: int,
+    kind: str,
+    found: Mapping[int, bytes],
+    decided: "_Decision",
+) -> TrafficFilter:
     ether = int.from_bytes((info & 0xFFFF).to_bytes(2, sys.byteorder))
     priority = info >> 16
     flags = netlink.number(found.get(_FLAGS if kind == "flower" else _MATCHALL_FLAGS)) or 0
     in_hardware = kind in ("flower", "matchall") and bool(flags & _IN_HW)
-    row = (netdev, direction, kind, priority, ether, drops, ends, in_hardware)
+    row = (netdev, direction, kind, priority, ether, decided.drops, decided.ends, in_hardware)
     if kind == "matchall":
         return TrafficFilter(*row, understood=True)
+    if kind == "u32":
+        return _by_words(TrafficFilter(*row, understood=False), found.get(_U32_SEL, b""))
     if kind != "flower":
         return TrafficFilter(*row, understood=False)
     protocol = netlink.number(found.get(_IP_PROTO))
@@ -160,24 +194,104 @@ def _filter(netdev: str, direction: str, info: int, kind: str, options: bytes) -
         read |= {each.get(protocol or 0, _ETH_TYPE)}
     read |= {each for each in _PORT_MASKS if found.get(each) == b"\xff\xff"}
     unread = set(found) - read
-    return TrafficFilter(*row, not unread, protocol, source, destination, *ports)
+    return TrafficFilter(
+        *row,
+        understood=not unread,
+        protocol=protocol,
+        source=source,
+        destination=destination,
+        source_port=ports[0],
+        destination_port=ports[1],
+    )
 
 
-def _decision(actions: bytes) -> tuple[bool, bool]:
-    """Whether the first action that decides drops, and whether one decides at all."""
+def _by_words(made: TrafficFilter, selector: bytes) -> TrafficFilter:
+    """A filter of u32 by its selector: words of the packet, under a mask each.
+
+    Those of IPv4 alone are known, where it has no options.
+    """
+    words = dict(_words(selector))
+    if made.ether_type != IPV4 or not words:
+        return made
+    fields: dict[str, object] = {}
+    for at, (mask, value) in words.items():
+        if at == _PROTOCOL_AT and mask == 0x00FF0000:
+            fields["protocol"] = value >> 16
+        elif at in (_SOURCE_AT, _DESTINATION_AT) and _length(mask) is not None:
+            name = "source" if at == _SOURCE_AT else "destination"
+            fields[name] = f"{printed(value.to_bytes(4))}/{_length(mask)}"
+        elif at == _PORTS_AT and mask in (0x0000FFFF, 0xFFFF0000, 0xFFFFFFFF):
+            if mask & 0xFFFF:
+                fields["destination_port"] = value & 0xFFFF
+            if mask >> 16:
+                fields["source_port"] = value >> 16
+        elif mask:  # a mask of nothing fits all: "match u32 0 0"
+            return made
+    if fields.keys() & {"source_port", "destination_port"} and "protocol" not in fields:
+        return made
+    return replace(made, understood=True, **fields)  # type: ignore[arg-type]  # by their names
+
+
+def _words(selector: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Offset → mask and value; nothing of one that is cut short, not terminal, or that hashes."""
+    if len(selector) < _U32_HEAD.size:
+        return
+    flags, shift, count = _U32_HEAD.unpack_from(selector)
+    size = _U32_KEY.size + _U32_PLACE.size
+    if flags != _U32_TERMINAL or shift or len(selector) < _U32_HEAD.size + count * size:
+        return
+    for at in range(_U32_HEAD.size, _U32_HEAD.size + count * size, size):
+        offset, varies = _U32_PLACE.unpack_from(selector, at + _U32_KEY.size)
+        mask, value = _U32_KEY.unpack_from(selector, at)
+        yield (-1 if varies else offset), (mask, value)
+
+
+def _length(mask: int) -> int | None:
+    """Of a network; None of a mask that is none."""
+    length = mask.bit_count()
+    return length if mask == (0xFFFFFFFF << (32 - length)) & 0xFFFFFFFF else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What the actions of a filter come to."""
+
+    drops: bool = False
+    ends: bool = False
+    leads_to: int | None = None  # an ifindex
+    limits: bool = False
+
+
+def _decision(actions: bytes) -> _Decision:
+    """The first action that decides, if one does; a rate may limit what comes to it."""
+    limits = False
     for _, content in netlink.attributes(actions):
         action = dict(netlink.attributes(content))
-        if netlink.text(action.get(1)) != "gact":
-            if netlink.text(action.get(1)) in _HARMLESS:
-                continue
-            return False, True
-        parms = dict(netlink.attributes(action.get(2, b""))).get(_GACT_PARMS, b"")
-        if len(parms) < 12:
-            return False, True
-        code = int.from_bytes(parms[8:12], sys.byteorder, signed=True)
+        kind, options = netlink.text(action.get(1)), dict(netlink.attributes(action.get(2, b"")))
+        if kind in _HARMLESS:
+            continue
+        if kind == "police":
+            # Where a rate is kept the packet goes on, or is taken: both let it pass.
+            parms = options.get(_POLICE_TBF, b"")
+            limits |= int.from_bytes(parms[4:8], sys.byteorder, signed=True) == _SHOT
+            continue
+        if kind == "mirred":
+            parms = options.get(_MIRRED_PARMS, b"")
+            if len(parms) < _MIRRED.size:
+                return _Decision(ends=True, limits=limits)
+            how, index = _MIRRED.unpack_from(parms)
+            if how in _REDIRECTS:
+                return _Decision(ends=True, leads_to=index, limits=limits)
+        elif kind == "gact":
+            parms = options.get(_GACT_PARMS, b"")
+            if len(parms) < 12:
+                return _Decision(ends=True, limits=limits)
+        else:
+            return _Decision(ends=True, limits=limits)
+        code = int.from_bytes(parms[8:12], sys.byteorder, signed=True)  # tcfa_action of tc_gen
         if code not in _GOES_ON:
-            return code == _SHOT, True
-    return False, False
+            return _Decision(drops=code == _SHOT, ends=True, limits=limits)
+    return _Decision(ends=limits, limits=limits)
 
 
 _HARMLESS: Final = frozenset({"sample", "skbedit", "pedit", "csum", "ct", "connmark", "bpf"})

@@ -6,6 +6,8 @@ namespace: its GID table also shows rows of netdevs of others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from ipaddress import ip_address, ip_network
 from itertools import product
 from typing import Final
 
@@ -21,6 +23,8 @@ from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
 from rdmadiag.view.routing import holds
 
 MOST_MEETINGS: Final = 64
+_ALL_HOSTS: Final = "255.255.255.255"
+_POINT_TO_POINT: Final = 31
 BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
 
 
@@ -174,6 +178,39 @@ def named(near: HostEnd, far: HostEnd, address: str) -> Named | None:
     of_rdma = facts.netdev(netdev) if facts else None
     flags = (each for each in (of_rdma.addresses if of_rdma else ()) if each.address == address)
     return Named(near, far, address, netdev, link_of(near.evidence, netdev), next(flags, None))
+
+
+class Odd(StrEnum):
+    """Why an address is of no other host."""
+
+    LOOPBACK = "an address of the host itself, wherever it is used"
+    MULTICAST = "a multicast address"
+    BROADCAST = "the broadcast address of the subnet"
+
+
+def odd(end: HostEnd, address: str) -> Odd | None:
+    """What an address that a program of this host was given is, where no host can have it."""
+    try:
+        given = ip_address(address)
+    except ValueError:
+        return None
+    if given.is_loopback or given.is_unspecified:
+        return Odd.LOOPBACK
+    if given.is_multicast:
+        return Odd.MULTICAST
+    return Odd.BROADCAST if _is_broadcast(end, address) else None
+
+
+def _is_broadcast(end: HostEnd, address: str) -> bool:
+    """Of all networks, or of one of the host's own; one of two addresses has none (RFC 3021)."""
+    facts = known(end.evidence.netdev)
+    own = [each for netdev in (facts.netdevs if facts else ()) for each in netdev.addresses]
+    return address == _ALL_HOSTS or any(
+        ":" not in each.address
+        and each.prefix_length < _POINT_TO_POINT
+        and address == str(ip_network(f"{each.address}/{each.prefix_length}", False)[-1])
+        for each in own
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ Traffic control sees what the kernel sends and receives: all of a software devic
 through the stack, siw TCP), and nothing of a NIC's own RDMA, but by a filter that the NIC executes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
+from rdmadiag.facts.routing import Link
 from rdmadiag.facts.traffic_control import ANY, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import Protocol
@@ -53,9 +54,13 @@ def of_device(protocol: Protocol, direction: str) -> Packet:
 
 
 def dropped_by(
-    filters: Iterable[TrafficFilter], packet: Packet
+    filters: Iterable[TrafficFilter], packet: Packet, links: Sequence[Link] = ()
 ) -> tuple[TrafficFilter | None, Dropped]:
-    """The filter that drops it, of those of one netdev in the order in which they are tried."""
+    """The filter that drops it, of those of one netdev in the order in which they are tried.
+
+    So does one that leads it to another netdev: of `links`, those of the host. Without them what
+    becomes of it there is not judged.
+    """
     sure = True
     for each in filters:
         if each.direction != packet.direction or not each.ends:
@@ -65,10 +70,22 @@ def dropped_by(
             continue
         if each.drops:
             return each, match if sure else Dropped.PERHAPS
+        lost = _lost(each, links)
+        if lost is not Dropped.NO:
+            surely = sure and match is lost is Dropped.SURELY
+            return each, Dropped.SURELY if surely else Dropped.PERHAPS
         if match is Dropped.SURELY:
             return None, Dropped.NO
         sure = False
     return None, Dropped.NO
+
+
+def _lost(each: TrafficFilter, links: Sequence[Link]) -> Dropped:
+    """What a filter that does not drop does otherwise to a packet that matches."""
+    if each.leads_to is not None and links:
+        kind = next((link.kind for link in links if link.name == each.leads_to), None)
+        return {"dummy": Dropped.SURELY, "ifb": Dropped.NO}.get(kind or "", Dropped.PERHAPS)
+    return Dropped.PERHAPS if each.limits else Dropped.NO
 
 
 def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
@@ -121,6 +138,18 @@ def _in(prefix: str | None, address: str | None) -> Dropped:
     if address is None:
         return Dropped.PERHAPS
     return Dropped.SURELY if holds(prefix, address) else Dropped.NO
+
+
+def action_of(each: TrafficFilter) -> str:
+    """ "drop", "redirect to dummy0"."""
+    if each.drops or not (each.leads_to or each.limits):
+        return "drop"
+    return f"redirect to {each.leads_to}" if each.leads_to else "drop what exceeds a rate"
+
+
+def verb_of(each: TrafficFilter) -> str:
+    """What it does to a packet, in a sentence."""
+    return "leads away" if each.leads_to and not each.drops else "drops"
 
 
 def described(each: TrafficFilter) -> str:

@@ -135,6 +135,67 @@ def test_where_no_host_keeps_it_back_what_is_between_them_is_the_first_thought(
     assert found.failure.causes[0].label == first
 
 
+HOSTS = {"/proc/sys/kernel/hostname": "node1\n", "/etc/nsswitch.conf": "hosts: files\n"}
+
+
+@pytest.mark.parametrize(
+    ("address", "label", "proven"),
+    [
+        ("192.0.2.99", "peer-address-wrong", False),
+        ("127.0.1.1", "peer-is-this-host", True),
+        ("192.0.2.255", "peer-address-wrong", True),
+    ],
+    ids=["nobody's", "loopback", "broadcast"],
+)
+def test_a_name_is_the_address_that_the_hosts_own_file_has_for_it(
+    told: Callable[..., Outcome], address: str, label: str, proven: bool
+) -> None:
+    here = one(files={**HOSTS, "/etc/hosts": f"{address} node2\n"})
+    log = f"{WAITS}Couldn't connect to node2:18515\n"
+    found = of_reports(told(here, two(), log, "--json"))
+    assert (found["cause"]["label"], found["hosts"], found["object"]) == (
+        *(label, ["node1"]),
+        f"address {address}",
+    )
+    assert found["is_proven"] is proven
+    assert "/etc/hosts of node1 has for node2" in found["cause"]["evidence"][0]
+
+
+@pytest.mark.parametrize("files", [{}, {**HOSTS, "/etc/hosts": "192.0.2.2 node2\n"}])
+def test_a_name_of_the_peers_own_address_or_of_no_file_is_no_other_address(
+    told: Callable[..., Outcome], files: dict[str, str]
+) -> None:
+    found = of_reports(
+        told(one(files=files), two(), f"{WAITS}Couldn't connect to node2:1\n", "--json")
+    )
+    assert found["cause"] is None or found["cause"]["label"] != "peer-address-wrong"
+
+
+@pytest.mark.parametrize(
+    ("there", "label"),
+    [(two(), "peer-address-wrong"), (two(rules=None), None)],
+    ids=["all was read", "not all was read"],
+)
+def test_a_host_that_knows_no_route_and_has_one_to_the_peer_was_given_another_address(
+    told: Callable[..., Outcome], there: Machine, label: str | None
+) -> None:
+    log = "rdma_resolve_addr: Network is unreachable\n"
+    found = of_reports(told(one(), there, log, "--json"))
+    assert (found["cause"] or {}).get("label") == label
+    assert found["hosts"] == (["node1"] if label else [])
+
+
+def test_of_programs_that_say_nothing_what_was_looked_for_is_the_peer(
+    told: Callable[..., Outcome],
+) -> None:
+    here = one(neighbours={("eth0", "192.0.2.99"): (FAILED, OTHER_MAC, 3.0)})
+    found = of_reports(told(here, two(), "", "--json"))
+    assert (found["cause"]["label"], found["object"]) == (
+        "peer-address-wrong",
+        "address 192.0.2.99",
+    )
+
+
 def test_an_address_that_no_report_has_is_named(told: Callable[..., Outcome]) -> None:
     document = told(one(), two(), NO_ADDRESS, "--json").document
     found = document["of_reports"]

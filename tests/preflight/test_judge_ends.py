@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from lab.machine import DEFAULT_RULES, GidRow, Machine, NetDev, Rule, Way, roce_rows
+from lab.counted import Held
+from lab.machine import (
+    DEFAULT_RULES,
+    GidRow,
+    Machine,
+    NetDev,
+    Rule,
+    Way,
+    roce_rows,
+    with_counters,
+)
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
@@ -14,11 +24,13 @@ from rdmadiag.gid.registry import chosen
 from rdmadiag.preflight.judge_ends import EndsVerdict, judge, with_ways
 from rdmadiag.preflight.rules.ends import RULES
 from rdmadiag.view.compat import compat
-from rdmadiag.view.ends import HostEnd, at_home
+from rdmadiag.view.ends import HostEnd, Odd, at_home
 from rdmadiag.view.peer_picks import Side, Talks
 from rdmadiag.view.reconcile import devices, ports
+from tests.preflight.rules.test_neighbours import ARP, table
 from tests.preflight.test_judge_route import host
 from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule, verdict
+from tests.sources.test_programs import GIVEN_UP, HEAD, LISTEN, TCP, WAITS
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
@@ -79,6 +91,15 @@ def v(kind: str) -> Callable[[Machine], Machine]:
     return change
 
 
+def with_program(machine: Machine, state: str) -> Machine:
+    status = f"Name:\tserver\nState:\t{state}\nTgid:\t4711\n"
+    files = {TCP: HEAD, "/proc/4711/status": status, "/proc/4711/cgroup": "0::/\n"}
+    held = (Held("ctx", 1, 4711),)
+    return with_counters(machine).with_device(0, held=held).change(files=files)
+
+
+NO_ARP = {"route-getneightbl": table(ARP, 3) + table(ARP, 0, index=2)}
+ONE_MAC = "0c:42:a1:00:00:01"
 ROW, BACK = ("eth0", "192.0.2.2"), ("eth0", "192.0.2.1")
 SENDER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 1)))
 
@@ -171,6 +192,42 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         netdev(two(), mtu=1500),
         [("ends-mtu-differs", "warn", "node1")],
     ),
+    "a netdev that looks for no neighbour": (
+        one(),
+        two(traffic=NO_ARP),
+        [("ends-asks-no-neighbour", "critical", "node2")],
+    ),
+    "the same with an entry that is asked anew by unicast": (
+        one(),
+        two(traffic=NO_ARP, neighbours={BACK: (STALE, ONE_MAC)}),
+        [],
+    ),
+    "the same with a permanent entry": (
+        one(),
+        two(traffic=NO_ARP, neighbours={BACK: (PERMANENT, ONE_MAC)}),
+        [],
+    ),
+    "a connection that waits to be taken": (
+        one(),
+        two(files={TCP: HEAD + LISTEN + WAITS}),
+        [("ends-connection-not-taken", "warn", "node2")],
+    ),
+    "a connection that was given up before anybody took it": (
+        one(),
+        two(files={TCP: HEAD + LISTEN + GIVEN_UP}),
+        [("ends-connection-not-taken", "critical", "node2")],
+    ),
+    "a connection of a third host": (
+        one(),
+        two(files={TCP: HEAD + LISTEN + GIVEN_UP.replace("010200C0", "090200C0")}),
+        [],
+    ),
+    "a program that is stopped": (
+        one(),
+        with_program(two(), "T (stopped)"),
+        [("ends-program-stopped", "warn", "node2")],
+    ),
+    "a program that sleeps": (one(), with_program(two(), "S (sleeping)"), []),
     "an MTU below that of Ethernet": (
         one(),
         netdev(two(), mtu=1400),
@@ -422,6 +479,38 @@ def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
     assert (found.heard, found.unanswered) == (("node1",), (("node1", "192.0.2.9"),))
     old = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 500.0)})
     assert judged(old, two()).unanswered == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("127.0.1.1", Odd.LOOPBACK),
+        ("0.0.0.0", Odd.LOOPBACK),
+        ("::1", Odd.LOOPBACK),
+        ("224.0.0.5", Odd.MULTICAST),
+        ("ff02::1", Odd.MULTICAST),
+        ("192.0.2.255", Odd.BROADCAST),
+        ("255.255.255.255", Odd.BROADCAST),
+        ("192.0.2.2", None),
+        ("198.51.100.255", None),
+    ],
+)
+def test_an_address_that_no_host_can_have_is_odd(address: str, kind: Odd | None) -> None:
+    wanted = () if kind is None else ((address, kind),)
+    assert judged(one(), two(), frozenset({address})).odd == wanted
+
+
+def test_what_was_looked_for_by_an_address_of_this_link_alone_is_said_with_its_netdev() -> None:
+    near, far = ("eth0", "fe80::2"), ("dummy0", "fe80::2")
+    here = with_dummy(one(neighbours={near: (FAILED, OTHER_MAC, 3.0)}))
+    assert judged(here, two()).unanswered == ()
+    here = with_dummy(one(neighbours={far: (FAILED, OTHER_MAC, 3.0)}))
+    assert judged(here, two()).unanswered == (("node1", "fe80::2%dummy0"),)
+
+
+def test_a_broadcast_that_was_sent_lately_has_no_answer() -> None:
+    noarp = {("eth0", "192.0.2.255"): (0x40, "ff:ff:ff:ff:ff:ff", 3.0)}
+    assert judged(one(neighbours=noarp), two()).unanswered == (("node1", "192.0.2.255"),)
 
 
 def test_a_finding_names_the_object_and_lines_that_mend_it() -> None:

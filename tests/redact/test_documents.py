@@ -94,3 +94,20 @@ def test_nor_is_a_host_in_the_others(document: dict[str, Any]) -> None:
     _, text = said(document)
     assert [name for name in LEFT if name in text] == []
     assert "rank 3" in text or "speakers" not in text
+
+
+def test_of_a_hosts_file_no_name_and_no_address_is_left() -> None:
+    naming = {
+        "hostname": "node017",
+        "hosts": [{"address": "10.1.2.3", "host_names": ["node203.site", "login1"]}],
+        "services": ["files", "dns"],
+    }
+    programs = {
+        "listeners": [{"address": "0.0.0.0", "port": 18515, "waiting": 0}],
+        "untaken": [{"local": "10.1.2.3", "remote": "10.1.2.3", "state": "established"}],
+        "holders": [{"device": "mlx5_0", "pid": 7, "command": "n9solver", "state": "S"}],
+    }
+    made, text = said({"evidence": {"naming": naming, "programs": programs}})
+    assert not [each for each in (*LEFT, "site", "n9solver") if each in text]
+    assert made["evidence"]["naming"]["services"] == ["files", "dns"]
+    assert made["evidence"]["programs"]["listeners"] == programs["listeners"]

@@ -58,6 +58,51 @@ def test_of_a_set_of_a_packet_filter_only_that_there_is_none_is_taken() -> None:
         messages()("nft-getset", netlink.request(2569, 0, bytes(4)) + end)
 
 
+def filter_of(kind: bytes, *options: bytes) -> dict[int, bytes]:
+    """TCA_OPTIONS of a filter as they are made anew."""
+    content = netlink.attribute(1, kind + b"\0") + netlink.attribute(2, b"".join(options))
+    found = attributes("route-gettfilter-2-in", bytes(20), content)
+    return dict(netlink.attributes(found.get(2, b"")))
+
+
+def word(at: int, mask: int, value: int) -> bytes:
+    return struct.pack(">II", mask, value) + struct.pack("=ii", at, 0)
+
+
+def test_of_words_of_a_filter_those_of_addresses_are_others_and_unknown_ones_blank() -> None:
+    head, own = struct.pack("=BBB13x", 1, 0, 4), 0x0A140307
+    words = (
+        word(8, 0x00FF0000, 0x00110000),
+        word(12, 0xFFFFFFFF, own),
+        word(20, 0xFFFF, 4791),
+        word(28, 0xFFFFFFFF, own),
+    )
+    found = filter_of(b"u32", netlink.attribute(5, head + b"".join(words)))[5]
+    assert found[:16] == head
+    assert (found[16:32], found[48:64]) == (words[0], words[2])
+    assert found[36:40] == ADDRESSES.ipv4(own.to_bytes(4))
+    assert found[52 + 16 : 56 + 16] == bytes(4)
+
+
+def test_of_actions_those_are_kept_that_hold_no_address() -> None:
+    def action(kind: bytes, parms: int) -> bytes:
+        own = netlink.attribute(1, kind + b"\0")
+        own += netlink.attribute(2, netlink.attribute(parms, b"\x0a\x14\x03\x07"))
+        return netlink.attribute(1, own)
+
+    for kind, parms, kept in ((b"gact", 2, True), (b"mirred", 2, True), (b"pedit", 2, False)):
+        found = filter_of(b"flower", netlink.attribute(3, action(kind, parms)))[3]
+        assert (b"\x0a\x14\x03\x07" in found) is kept
+        assert kind in found
+    assert filter_of(b"cgroup", netlink.attribute(5, MAC)) == {}
+
+
+def test_neighbour_tables_keep_how_often_is_asked_and_no_more() -> None:
+    own = b"".join(netlink.attribute(each, bytes(4)) for each in (1, 5, 9, 10, 11))
+    found = attributes("route-getneightbl", bytes(4), netlink.attribute(6, own))
+    assert set(dict(netlink.attributes(found[6]))) == {1, 9, 10, 11}
+
+
 def of_info(*info: bytes) -> dict[int, bytes]:
     """IFLA_LINKINFO as it is made anew."""
     found = attributes("route-getlink", bytes(16), netlink.attribute(18, b"".join(info)))

@@ -88,6 +88,8 @@ def test_a_rich_record_keeps_no_name() -> None:
             "/proc/77/status": b"Name:\tc4n4ry_two\nUid:\t1000\n",
             "/proc/self/net/udp": b"  sl  local_address\n   0: 0703140A:0F5F 00000000:0000\n",
             "/proc/self/net/if_inet6": MAC.hex().encode() + bytes(0) + b"0" * 20 + b" 02 eth0\n",
+            "/proc/sys/kernel/hostname": b"c4n4ry-7.hpc.example\n",
+            "/proc/self/net/tcp": b"  sl  local_address\n   0: 0703140A:4853 0703140A:9CB0 01\n",
             "/etc/hosts": b"10.20.3.7 c4n4ry c4n4ry.hpc.example # c4n4ry's own\n\n",
             "/sys/class/infiniband/mlx5_0/node_desc": b"c4n4ry mlx5_0\n",
             "/sys/class/infiniband/mlx5_0/node_guid": b"0c42:a103:0024:3f0e\n",

@@ -94,6 +94,88 @@ def test_what_a_kernel_dumps_is_understood() -> None:
     )
 
 
+# As kernel 7.2 dumps `tc filter add dev eth0 egress protocol ip u32 match ip protocol 17 0xff match
+# ip dport 4791 0xffff action mirred egress redirect dev dummy0`, the filter alone.
+LIVE_U32 = bytes.fromhex(
+    "240100002c0002000000000088040000000000000200000000080080f3ffffff080000c008000100"
+    "7533320008000b0000000000f0000200340005000100020000000000000000000000000000ff0000"
+    "0011000008000000000000000000ffff000012b71400000000000000080002000000008008000b00"
+    "08000000a8000700a40001000b0001006d6972726564000044000400140001000000000000000000"
+    "00000000000000001400070000000000000000000000000000000000180003000000000000000000"
+    "00000000000000000000000008000a00000000004800020020000200010000000000000004000000"
+    "01000000010000000100000003000000240001004900000000000000490000000000000000000000"
+    "000000000000000000000000"
+)
+
+
+def test_words_of_u32_are_the_fields_of_the_packet_that_they_cover() -> None:
+    found = parse_filters(LIVE_U32, {2: "eth0", 3: "dummy0"}, OUT)
+    assert found == (
+        TrafficFilter(
+            *("eth0", OUT, "u32", 49152, 0x0800, False, True, False, True),
+            protocol=17,
+            destination_port=4791,
+            leads_to="dummy0",
+        ),
+    )
+
+
+def u32(*keys: tuple[int, int, int], action: bytes = gact(SHOT), flags: int = 1) -> bytes:
+    """Offset, mask and value of each word."""
+    rows = b"".join(
+        struct.pack(">II", mask, value) + struct.pack("=ii", at, 0) for at, mask, value in keys
+    )
+    head = struct.pack("=BBB13x", flags, 0, len(keys))
+    return rule(b"u32", attributes((5, head + rows), (7, action)))
+
+
+def test_words_that_are_no_known_field_are_not_understood() -> None:
+    source = (12, 0xFFFFFF00, 0xC0000200)
+    known = one(u32(source))
+    assert (known.understood, known.source) == (True, "192.0.2.0/24")
+    for odd in (
+        u32(source, (0, 0x0F000000, 0x05000000)),
+        u32((12, 0xFF00FF00, 0xC0000200)),
+        u32((20, 0x0000FFFF, 4791)),  # a port of whichever protocol
+        u32(source, flags=0),
+        rule(b"u32", attributes((5, struct.pack("=BBB13x", 1, 0, 2)), (7, gact(SHOT)))),
+    ):
+        found = one(odd)
+        assert (found.drops, found.understood, found.source) == (True, False, None)
+    every = one(u32((0, 0, 0)))
+    assert (every.understood, every.protocol) == (True, None)
+
+
+def mirred(how: int, index: int, after: int = 4) -> bytes:
+    parms = struct.pack("=IIiiiiI", 1, 0, after, 1, 1, how, index)
+    return attributes((1, attributes((1, b"mirred\0"), (2, attributes((2, parms))))))
+
+
+def police(exceeding: int) -> bytes:
+    parms = struct.pack("=Ii48x", 1, exceeding)
+    return attributes((1, attributes((1, b"police\0"), (2, attributes((1, parms))))))
+
+
+@pytest.mark.parametrize(
+    ("action", "leads_to", "limits", "ends"),
+    [
+        (mirred(1, 3), "eth1", False, True),
+        (mirred(3, 7), "#7", False, True),
+        (mirred(2, 3, PIPE), None, False, False),
+        (mirred(2, 3, OK), None, False, True),
+        (police(SHOT), None, True, True),
+        (police(PIPE), None, False, False),
+    ],
+    ids=["redirect", "redirect inwards", "mirror", "mirror, and let pass", "police", "mark"],
+)
+def test_where_a_filter_leads_and_what_it_limits(
+    action: bytes, leads_to: str | None, limits: bool, ends: bool
+) -> None:
+    found = one(flower(action=action))
+    assert (found.leads_to, found.limits, found.ends) == (leads_to, limits, ends)
+    assert not found.drops
+
+
 def test_a_part_of_a_port_and_another_chain_are_not_understood() -> None:
     port = ((9, b"\x11"), (21, struct.pack(">H", 4791)))
     assert one(flower(*port, (38, b"\xff\xff"))).understood

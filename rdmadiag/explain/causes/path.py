@@ -171,6 +171,7 @@ ROWS: Final = (
     Cause(
         "peer-is-this-host",
         "perhaps the peer's address belongs to this host, on an interface without RDMA",
+        {"loopback": "the peer's address is this host's own, loopback"},
         excluded_by=(Used.ONE_HOST,),
     ),
     Cause(

@@ -57,7 +57,15 @@ ROWS: Final = (
         {"no_peer": "nobody listens there: the other end is not started yet, or has given up"},
         linux=(AT_PEER,),
     ),
-    Cause("peer-not-ready", "the peer was not ready to process requests"),
+    Cause(
+        "peer-not-ready",
+        "the peer was not ready to process requests",
+        {
+            "ends-connection-not-taken": "the peer's program takes no connection: it is stopped, "
+            "frozen, or hangs",
+            "ends-program-stopped": "the peer's program is stopped, or frozen with its cgroup",
+        },
+    ),
     Cause("peer-not-there", "the peer is not up yet, or its address is another one"),
     Cause(
         "peer-out-of-resources",

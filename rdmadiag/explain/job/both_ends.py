@@ -28,6 +28,7 @@ _OF_THE_WAY: Final = frozenset(
 _EMPTY_END: Final[Labels] = ("gid-row-empty", "no-gid-given", "no-usable-gid")
 _NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects", "peer-address-wrong")
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
+_NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
 _NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-down", "no-route")
 # The pingpongs take their path MTU as it was given; perftest compares it with the port's.
@@ -159,6 +160,11 @@ def _waited(part: Part, other: Part) -> Compared | None:
     if first.meaning.what == "side-channel" and listens:
         said = f"{where}it waits for its client: {other.talk.text}"
         return Compared(part, first, all_stated(_NOT_MET), (said,))
+    if first.meaning.what == "rejected" and there is Reached.NOTHING:
+        label = first.meaning.causes[0].label if first.meaning.causes else None
+        if label == "peer-refused" and not other.occurrences:
+            said = f"{where}it says nothing of a connection that it refused"
+            return Compared(part, first, all_stated(_NOT_LISTENED_AT), (said,))
     if first.meaning.what == "peer-left" and there > Reached.NOTHING:
         said = f"{where}it ends without an error"
         return Compared(part, first, all_stated(("peer-gone",)), (said,))

@@ -14,10 +14,11 @@ from rdmadiag.explain.causes import stated
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.naming import NamingFacts
 from rdmadiag.preflight.judge_ends import NOTHING_PASSES, EndFinding, EndsVerdict
 from rdmadiag.preflight.verdict import Severity
 from rdmadiag.quoting import shell_word
-from rdmadiag.view.ends import Has
+from rdmadiag.view.ends import Has, Odd
 
 LABELS: Final = {
     "cm-no-way": "no-route",
@@ -30,6 +31,7 @@ LABELS: Final = {
     "ends-mac-twice": "peer-unreachable",
     "ends-answers-no-arp": "peer-unreachable",
     "ends-neighbour-wrong": "peer-unreachable",
+    "ends-asks-no-neighbour": "peer-unreachable",
     "ends-reverse-path": "peer-unreachable",
     "ends-subnets-differ": "subnets-differ",
     "ends-gateway-on-link": "peer-unreachable",
@@ -39,6 +41,8 @@ LABELS: Final = {
     "ends-no-common-gid": "gid-index-or-family",
     "ends-no-common-partition": "no-path",
     "ends-named-address-unusable": "peer-unreachable",
+    "ends-connection-not-taken": "peer-not-ready",
+    "ends-program-stopped": "peer-not-ready",
     "ends-layers-differ": "peer-unreachable",
     "ends-not-heard": "peer-unreachable",
     "cm-neighbour-failed": "peer-unreachable",
@@ -104,26 +108,18 @@ def with_reports(
         _ask(judged, findings),
     )
     chosen = _chosen(findings, story.first)
-    gone = next(_gone(story.printed, present), None)
-    if gone is not None and not (chosen and chosen.finding.severity is Severity.CRITICAL):
-        found = replace(found, cause=gone[0], hosts=(gone[1],), object=gone[2], is_proven=True)
-    elif chosen is not None:
-        of_data = story.first is not None and story.first.failure.stage is Stage.DATA
-        if of_data and chosen.finding.rule in _OF_NEIGHBOURS:
-            cause, hosts = _cause(chosen, "no-path"), tuple[str, ...]()
+    of_no_peer = _of_no_peer(story, judged)
+    if of_no_peer is not None:
+        chosen = None
+        found = _placed(found, of_no_peer, proven=True)
+    else:
+        gone = next(_gone(story.printed, present), None)
+        if gone is not None and not (chosen and chosen.finding.severity is Severity.CRITICAL):
+            found = _placed(found, gone, proven=True)
+        elif chosen is not None:
+            found = _of_finding(found, chosen, story.first)
         else:
-            cause, hosts = _cause(chosen), _where(chosen)
-        proven = chosen.finding.severity is Severity.CRITICAL
-        found = replace(found, cause=cause, hosts=hosts, object=chosen.object, is_proven=proven)
-    elif story.first is None and clear and _is_silent(story):
-        found = replace(found, cause=_of_silence(judged))
-    elif (without := _without_rdma_cm(story.first, judged)) is not None:
-        found = replace(
-            found, cause=without[0], hosts=(without[1],), object=RDMA_CM, is_proven=True
-        )
-    elif (stranger := _stranger(story, judged, addresses)) is not None:
-        cause, host, address = stranger
-        found = replace(found, cause=cause, hosts=(host,), object=f"address {address}")
+            found = _of_no_finding(found, story, judged, addresses)
     first = story.first
     if first is not None and _is_of_the_way(first.failure):
         heard = _answers(story, judged, addresses)
@@ -131,6 +127,43 @@ def with_reports(
         failure = _ranked(first.failure, found, chosen, heard=heard, link=heard or link)
         first = replace(first, failure=failure)
     return replace(story, first=first, of_reports=found)
+
+
+Place = tuple[LikelyCause, str, str]
+"""A cause, the host that it is at, and the object there."""
+
+
+def _placed(found: OfReports, place: Place, *, proven: bool = False) -> OfReports:
+    cause, host, what = place
+    return replace(found, cause=cause, hosts=(host,), object=what, is_proven=proven)
+
+
+def _of_finding(found: OfReports, chosen: EndFinding, first: FirstFailure | None) -> OfReports:
+    of_data = first is not None and first.failure.stage is Stage.DATA
+    if of_data and chosen.finding.rule in _OF_NEIGHBOURS:
+        cause, hosts = _cause(chosen, "no-path"), tuple[str, ...]()
+    else:
+        cause, hosts = _cause(chosen), _where(chosen)
+    proven = chosen.finding.severity is Severity.CRITICAL
+    return replace(found, cause=cause, hosts=hosts, object=chosen.object, is_proven=proven)
+
+
+def _of_no_finding(
+    found: OfReports,
+    story: Story,
+    judged: Mapping[tuple[str, str], EndsVerdict],
+    addresses: Mapping[str, frozenset[str]],
+) -> OfReports:
+    """What the reports say where none of them has anything against the other host."""
+    clear = not found.unknown and all(each.pairs for each in judged.values())
+    if story.first is None and clear and _is_silent(story):
+        asked = _looked_for(judged)
+        return _placed(found, asked) if asked else replace(found, cause=_of_silence(judged))
+    without = _without_rdma_cm(story.first, judged)
+    if without is not None:
+        return _placed(found, without, proven=True)
+    other = _stranger(story, judged, addresses) or _without_route(story, found)
+    return found if other is None else _placed(found, other)
 
 
 def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFinding | None:
@@ -151,9 +184,7 @@ def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFi
     return min(among, key=lambda each: _ORDER[each.finding.rule], default=None)
 
 
-def _gone(
-    printed: Sequence[PrintedEnd], present: Mapping[str, Has]
-) -> Iterator[tuple[LikelyCause, str, str]]:
+def _gone(printed: Sequence[PrintedEnd], present: Mapping[str, Has]) -> Iterator[Place]:
     """What a program printed as its own end, and its host's report has not."""
     for each in printed:
         seen = present.get(each.host)
@@ -208,7 +239,7 @@ def _answers(
 
 def _without_rdma_cm(
     first: FirstFailure | None, judged: Mapping[tuple[str, str], EndsVerdict]
-) -> tuple[LikelyCause, str] | None:
+) -> Place | None:
     """The peer that refuses rdma_cm, where its report shows that no program there can use it."""
     if first is None or not _BY_RDMA_CM.search(first.failure.text):
         return None
@@ -219,7 +250,8 @@ def _without_rdma_cm(
         if len(other) == 1 and other[0] in verdict.without_rdma_cm:
             text = f"the reports: no program of {other[0]} can open /dev/infiniband/rdma_cm"
             label = "rdma-ucm-not-loaded"
-            return LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,)), other[0]
+            cause = LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,))
+            return cause, other[0], RDMA_CM
     return None
 
 
@@ -230,8 +262,22 @@ def tried(story: Story) -> str | None:
         return None
     printed = (each.tried for each in story.printed if each.where == first.where)
     named = (first.whom.address if first.whom else None, *first.failure.peers, *printed)
-    address = next((each for each in named if each), None)
-    return address if address is not None and _is_address(address) else None
+    return next((each for each in named if each and _is_address(each)), None)
+
+
+def with_names(story: Story, naming: Mapping[str, NamingFacts]) -> Story:
+    """With the address that the host of a program has in its own files for the name that the
+    program was given, where it has one alone.
+    """
+
+    def known(each: PrintedEnd) -> PrintedEnd:
+        files = naming.get(each.host)
+        if files is None or each.tried is None or _is_address(each.tried):
+            return each
+        found = files.addresses_of(each.tried)
+        return replace(each, tried=found[0], name=each.tried) if len(found) == 1 else each
+
+    return replace(story, printed=tuple(map(known, story.printed)))
 
 
 def _cause(found: EndFinding, label: str = "") -> LikelyCause:
@@ -247,7 +293,7 @@ def _stranger(
     story: Story,
     judged: Mapping[tuple[str, str], EndsVerdict],
     addresses: Mapping[str, frozenset[str]],
-) -> tuple[LikelyCause, str, str] | None:
+) -> Place | None:
     """The host of the first failure and the address it names, where no report has that; where it
     names none, the one address that it looked for lately, and that did not answer.
     """
@@ -255,7 +301,8 @@ def _stranger(
     host = first.who.host if first else None
     if first is None or host is None or host not in addresses or len(addresses) < 2:
         return None
-    if first.whom is not None and first.whom.host is not None:
+    named = _named(story)
+    if first.whom is not None and first.whom.host is not None and named is None:
         return None
     address = tried(story)
     if address is None and first.failure.stage in _CONNECTING and _is_of_the_way(first.failure):
@@ -266,10 +313,71 @@ def _stranger(
     if any(address in own for own in addresses.values()):
         return None
     text = f"the reports: none of {len(addresses)} hosts has the address {address}"
-    cause = LikelyCause(
-        "peer-address-wrong", stated("peer-address-wrong").text, Standing.POSSIBLE, (text,)
+    if named is not None:
+        text += f", which /etc/hosts of {host} has for {named}"
+    return _wrong_address(text), host, f"address {address}"
+
+
+def _wrong_address(text: str) -> LikelyCause:
+    label = "peer-address-wrong"
+    return LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
+
+
+def _named(story: Story) -> str | None:
+    """The name for which the host of the first failure has the address in its own files."""
+    where = story.first.where if story.first else None
+    return next((each.name for each in story.printed if each.where == where and each.name), None)
+
+
+def _of_no_peer(story: Story, judged: Mapping[tuple[str, str], EndsVerdict]) -> Place | None:
+    """The host whose program was given an address that is of no other host, by itself."""
+    first, address = story.first, tried(story)
+    if first is None or first.who.host is None or address is None:
+        return None
+    if not any(_is_at_the_peer(each.label) for each in first.failure.causes[:1]):
+        return None  # the address may be the one to listen at
+    kind = next(
+        (of[address] for each in judged.values() if address in (of := dict(each.odd))), None
     )
-    return cause, host, address
+    if kind is None:
+        return None
+    label = "peer-is-this-host" if kind is Odd.LOOPBACK else "peer-address-wrong"
+    name = _named(story)
+    where = f", which /etc/hosts of {first.who.host} has for {name}" if name else ""
+    text = f"{first.where} goes to {address}{where}: {kind}"
+    cause = LikelyCause(label, stated(label, kind.name.lower()).text, Standing.CONFIRMED, (text,))
+    return cause, first.who.host, f"address {address}"
+
+
+def _is_at_the_peer(label: str) -> bool:
+    return label.startswith("peer-") or label in _OF_THE_LINK | _OF_ROUTES | _PERHAPS_OF_A_HOST
+
+
+def _without_route(story: Story, found: OfReports) -> Place | None:
+    """The host whose kernel knew no route to what its program was given, and knows one to each
+    address of the peer: it was given another one.
+    """
+    first = story.first
+    if first is None or first.who.host is None or not found.is_clear or tried(story) is not None:
+        return None
+    if first.failure.stage not in _CONNECTING or not first.failure.causes:
+        return None
+    if first.failure.causes[0].label not in _OF_ROUTES:
+        return None
+    text = f"the reports: {first.who.host} has a route to each address of the peer"
+    return _wrong_address(text), first.who.host, "its peer's address"
+
+
+def _looked_for(
+    judged: Mapping[tuple[str, str], EndsVerdict],
+) -> Place | None:
+    """Of programs that say nothing: the one address that was looked for lately, of no host."""
+    asked = {each for one in judged.values() for each in one.unanswered}
+    if len(asked) != 1:
+        return None
+    host, address = next(iter(asked))
+    text = f"the reports: {host} has looked for {address}, which no host has, and got no answer"
+    return _wrong_address(text), host, f"address {address}"
 
 
 def _is_address(text: str) -> bool:

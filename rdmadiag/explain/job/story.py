@@ -90,7 +90,8 @@ class PrintedEnd:
     where: str  # the file
     device: str | None
     gid: str | None
-    tried: str | None  # the address that it could not connect to
+    tried: str | None  # the address or name that it could not connect to
+    name: str | None = None  # that name, where `tried` is what /etc/hosts of the host has for it
 
 
 class Silence(StrEnum):

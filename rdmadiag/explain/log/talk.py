@@ -66,9 +66,11 @@ _STEP: Final = re.compile(
     rb"|(?P<result>^ *(?P<iterations>\d{1,12}) iters in [\d.]+ seconds = )",
     re.IGNORECASE,
 )
-# perftest and ibv_*_pingpong, of the TCP connection.
+# perftest and ibv_*_pingpong, of the TCP connection: an address, or a name and a port.
 _CONNECTS_TO: Final = re.compile(
-    rb"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)", re.IGNORECASE
+    rb"\bconnect to (?:(?P<address>[0-9a-f.:]{3,45}?)(?::[0-9]{1,5})?"
+    rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):[0-9]{1,5})(?:\s|$)",
+    re.IGNORECASE,
 )
 # What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
 _DIED: Final = re.compile(
@@ -130,12 +132,12 @@ class Talk:
     header: dict[str, str] = field(default_factory=dict)
     iterations: int | None = None
     died: bytes = b""  # "Killed": as its shell said
-    tried: str | None = None  # the address that it could not connect to
+    tried: str | None = None  # the address or name that it could not connect to
 
     def look(self, line: bytes, number: int) -> None:
         """At a line of whatever meaning: an address that was not reached, a signal."""
         if found := _CONNECTS_TO.search(line[:512]):
-            self.tried = found[1].decode()
+            self.tried = (found["address"] or found["name"]).decode()
         if found := _DIED.match(line[:512]):
             self.died = found["how"]
             self.line, self.text = number, line.decode("utf-8", "replace").strip()[:400]

@@ -66,6 +66,14 @@ def traffic_control(case: Case) -> Iterator[Where]:
         yield from host_wide(routing.traffic_control.filters)
 
 
+def names_in_files(case: Case) -> Iterator[Where]:
+    """This host's name, the addresses of its file, and whether that is looked into."""
+    yield from part("naming")(case)
+    naming = case.evidence.naming
+    if not isinstance(naming, Missing):
+        yield from host_wide(naming.hostname, naming.hosts, naming.services)
+
+
 def dcb(case: Case) -> Iterator[Where]:
     """PFC and what the priorities go by, of the netdev of each active RoCE port.
 

@@ -98,6 +98,25 @@ def _traffic_control(case: Case) -> bool:
     return bool(found.qdiscs)
 
 
+def _neighbours(case: Case) -> bool:
+    """Whether it is known how a netdev looks for neighbours, or that could not be looked at."""
+    routing = case.evidence.routing
+    return _answered(routing if isinstance(routing, Missing) else routing.soliciting)
+
+
+def _naming(case: Case) -> bool:
+    """Of a record from before nothing of it is known."""
+    naming = case.evidence.naming
+    name = naming if isinstance(naming, Missing) else naming.hostname
+    return _linux_devices(case) and _answered(name)
+
+
+def _programs(case: Case) -> bool:
+    programs = case.evidence.programs
+    found = programs if isinstance(programs, Missing) else programs.holders
+    return _linux_devices(case) and _answered(found)
+
+
 def _packet_filter(case: Case) -> bool:
     """Whether nftables has a chain, or iptables-legacy a table, or that could not be looked at."""
     routing = case.evidence.routing
@@ -221,12 +240,15 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("environment", _variables),
     ("bootstrap", _variables),
     ("netdevs", _netdevs),
+    ("neighbours", _neighbours),
     ("traffic", _traffic_control),
     ("packet_filter", _packet_filter),
     ("lossless", _classes),
     ("flow_control", _flow_control),
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
+    ("naming", _naming),
+    ("programs", _programs),
     ("fleet_size", _crowded),
     ("pci", _on_pci),
     ("access_control", _peers),

@@ -4,20 +4,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts import Missing, NetDev, known
 from rdmadiag.facts.routing import UNANSWERED, Neighbour, NeighbourState
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.ends_programs import connection_not_taken, program_stopped
+from rdmadiag.preflight.rules.neighbours import MEND, SYSCTL, conf, unsought
 from rdmadiag.preflight.rules.packet_filter import refusal_fill, refusal_proof
 from rdmadiag.preflight.rules.rule import Rule, rule
-from rdmadiag.preflight.rules.traffic import LOOK, dropping, filters_of
+from rdmadiag.preflight.rules.traffic import LOOK, dropping, filters_of, links_of
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Named, Towards, own_addresses
 from rdmadiag.view.packet_filter import refused
 from rdmadiag.view.peer_picks import Talks
-from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
+from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device, verb_of
 
 _ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
 _SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -278,10 +280,12 @@ def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
                     when="nftables",
                 )
                 continue
-        found, how = dropped_by(every, packet)
+        links = links_of(case.near.evidence) if mine.is_software else ()
+        found, how = dropped_by(every, packet, links)
         if found is not None and how is Dropped.SURELY:
             way = "sends to" if direction == OUT else "gets from"
-            said = f"{case.near.name} drops what {mine.place} {way} {case.theirs.address}"
+            what = f"what {mine.place} {way} {case.theirs.address}"
+            said = f"{case.near.name} {verb_of(found)} {what}"
             yield dropping(this, found, said, mine.device, mine.port, when="traffic control")
 
 
@@ -495,6 +499,37 @@ def not_heard(this: Rule, case: Towards) -> Iterator[Finding]:
 
 
 @rule(
+    "ends-asks-no-neighbour",
+    Severity.CRITICAL,
+    "This host does not look for the peer's MAC address",
+    "mcast_solicit and app_solicit of the netdev are 0, and this host has no entry of the peer, or "
+    "of the gateway to it, that would do: it sends no ARP request, or neighbour solicitation of "
+    "IPv6, and so nothing to the peer. The peer may reach this host, and gets no answer.",
+    (SYSCTL,),
+    remedy=MEND,
+)
+def asks_no_neighbour(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By the netdev's row of the neighbour tables, and the entry of the next hop."""
+    routing, name = known(case.near.evidence.routing), case.mine.netdev.name
+    row = routing.solicits(name, 6 if ":" in case.mine.address else 4) if routing else None
+    if row is None or not row.finds_none or case.route.loopback:
+        return
+    entry = case.neighbour
+    # One that is stale is asked once more, by unicast alone, when it is used.
+    will_do = row.unicast or (entry and entry.state in (*_SETTLED, NeighbourState.REACHABLE))
+    if entry is not None and _is_used(entry) and will_do:
+        return
+    yield this.finding(
+        f"{case.near.name} looks for no neighbour on {name}, and has no way to "
+        f"{case.theirs.address}",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[unsought(row, name)],
+        fill={"conf": conf(row, name)},
+    )
+
+
+@rule(
     "ends-layers-differ",
     Severity.WARN,
     "The two addresses are on netdevs of different kinds, and one is not reached",
@@ -595,9 +630,12 @@ RULES: Final[tuple[Rule, ...]] = (
     mac_twice,
     answers_no_arp,
     neighbour_wrong,
+    asks_no_neighbour,
     reverse_path,
     traffic_dropped,
     gateway_on_link,
+    connection_not_taken,
+    program_stopped,
     not_heard,
     layers_differ,
     mtu_differs,
@@ -609,5 +647,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """Lowest cause first."""
 
-OF_EACH_WAY: Final = RULES[:10]
-OF_PORTS: Final = RULES[11:14]
+OF_EACH_WAY: Final = RULES[:13]
+OF_PORTS: Final = RULES[14:17]

@@ -1,15 +1,25 @@
 """Traffic control of the netdevs below ports: filters that drop, netem."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rdmadiag.facts import Missing, known
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.routing import Link
 from rdmadiag.facts.traffic_control import IN, OUT, TCP, Netem, TrafficControl, TrafficFilter
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
-from rdmadiag.view.traffic import Dropped, Packet, described, dropped_by, of_device
+from rdmadiag.view.traffic import (
+    Dropped,
+    Packet,
+    action_of,
+    described,
+    dropped_by,
+    of_device,
+    verb_of,
+)
 
 _TC: Final = "https://man7.org/linux/man-pages/man8/tc-flower.8.html"
 LOOK: Final = (
@@ -45,6 +55,12 @@ def filters_of(control: TrafficControl, netdev: str) -> list[TrafficFilter]:
     return [each for each in known(control.filters) or () if each.netdev == netdev]
 
 
+def links_of(evidence: Evidence) -> Sequence[Link]:
+    """The netdevs to which filters may lead packets."""
+    routing = known(evidence.routing)
+    return routing.links if routing else ()
+
+
 def dropping(
     this: Rule,
     found: TrafficFilter,
@@ -63,7 +79,7 @@ def dropping(
         port=port,
         severity=severity,
         when=when,
-        evidence=[Proof("routing", where, f"{described(found)}: drop")],
+        evidence=[Proof("routing", where, f"{described(found)}: {action_of(found)}")],
         fill={"netdev": found.netdev, "way": way, "priority": found.priority},
     )
 
@@ -75,7 +91,9 @@ def dropping(
     "A filter of traffic control at the port's netdev drops UDP port 4791, which RoCE v2 is, or "
     "TCP, which iWARP is. Packets of a software device (rxe, siw) all pass there; those of a NIC's "
     "own RDMA do where the NIC executes the filter (in_hw). A warning where only some are dropped, "
-    "of one peer or one port, or the filter has conditions that are not read.",
+    "of one peer or one port, or what exceeds a rate (police), or the filter has conditions that "
+    "are not read. A filter that redirects packets of a software device to another netdev "
+    "(mirred) is one, too: for sure where that is a dummy, not where it is an ifb.",
     (_TC,),
     remedy=LOOK,
     needs=("ports", "software device", "traffic control"),
@@ -86,13 +104,14 @@ def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
     for port, netdev in netdevs(case) if control else ():
         assert control is not None
         every = [e for e in filters_of(control, netdev) if port.is_software or e.in_hardware]
+        links = links_of(case.evidence) if port.is_software else ()
         for direction in (IN, OUT):
-            found, how = dropped_by(every, of_device(port.protocol, direction))
+            found, how = dropped_by(every, of_device(port.protocol, direction), links)
             if found is None:
                 continue
             what = "iWARP's TCP" if port.protocol is Protocol.IWARP else "RoCE v2 (UDP 4791)"
             some = "" if how is Dropped.SURELY else "some of "
-            said = f"a filter of {netdev} drops {some}{what} of {port.name}"
+            said = f"a filter of {netdev} {verb_of(found)} {some}{what} of {port.name}"
             severity = None if how is Dropped.SURELY else Severity.WARN
             yield dropping(this, found, said, port.device, port.number, severity)
 
@@ -113,15 +132,15 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
     control = _control(case)
     for port, netdev in netdevs(case) if control else ():
         assert control is not None
-        every = filters_of(control, netdev)
+        every, links = filters_of(control, netdev), links_of(case.evidence)
         for direction in (IN, OUT):
             if port.is_software:
-                own, _ = dropped_by(every, of_device(port.protocol, direction))
+                own, _ = dropped_by(every, of_device(port.protocol, direction), links)
                 if own is not None:
                     continue
-            found, _ = dropped_by(every, Packet(direction, TCP, None))
+            found, _ = dropped_by(every, Packet(direction, TCP, None), links)
             if found is not None:
-                said = f"a filter of {netdev} drops TCP"
+                said = f"a filter of {netdev} {verb_of(found)} TCP"
                 yield dropping(this, found, said, port.device, port.number)
 
 

@@ -12,6 +12,7 @@ MET = LOCAL.format(gid=HERE) + REMOTE.format(gid=THERE)
 MET_BACK = LOCAL.format(gid=THERE) + REMOTE.format(gid=HERE)
 WAITS = "* Waiting for client to connect... *\n"
 REFUSED = LOCAL.format(gid=HERE) + "Couldn't connect to 192.0.2.2:18515\n"
+REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 28\n"
 RESULT = "409600 bytes in 0.03 seconds = 129.52 Mbit/sec\n50 iters in 0.03 seconds = 505.98 usec\n"
 LEFT_ALONE = LOCAL.format(gid=HERE) + "client read/write: Success\n"
 NO_RTR = LOCAL.format(gid=THERE) + "Failed to modify QP to RTR\nCouldn't connect to remote QP\n"
@@ -57,6 +58,8 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         (perftest("UC"), perftest("RC", one=2, other=1), "left.log", "qp-types-differ"),
         (perftest(test="Send Latency"), perftest(), "left.log", "other-program"),
         (REFUSED, LOCAL.format(gid=THERE), "left.log", "peer-unreachable"),
+        (REJECTED, "", "left.log", "peer-address-wrong"),
+        (REJECTED, "rdma_bind_addr: No such device\n", "right.log", "no-rdma-at-address"),
         (
             REFUSED.partition("\n")[2] + " Unable to init the socket connection\n",
             WAITS,
@@ -102,6 +105,8 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "UC and RC",
         "two tests",
         "nobody listens, says one, and the other does",
+        "refused, and the server says nothing of it",
+        "refused, and the server failed of itself",
         "the same of perftest",
         "one has finished, the other waits",
         "flushed before anything was sent",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import Machine
+from lab.machine import Machine, NetDev
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge import judge
@@ -16,11 +16,14 @@ from tests.sources.test_traffic_control import (
     attributes,
     flower,
     gact,
+    mirred,
     netem,
+    police,
     qdisc,
     rule,
     tbf,
     traffic,
+    u32,
 )
 
 CODES = {each.code for each in RULES}
@@ -34,6 +37,12 @@ def soft(**replies: bytes) -> Machine:
     return host(("192.0.2.1/24",), traffic=replies).with_device(
         0, driver=DriverId.RXE, parent="eth0"
     )
+
+
+def to(kind: str, **replies: bytes) -> Machine:
+    """With a netdev of this kind, eth1."""
+    machine = soft(**replies)
+    return machine.change(netdevs=(*machine.netdevs, NetDev("eth1", kind=kind)))
 
 
 def siw(**replies: bytes) -> Machine:
@@ -63,6 +72,34 @@ CASES = {
     "by conditions that are not read": (
         soft(**traffic(rule(b"u32", attributes((5, bytes(16)), (7, gact(2)))))),
         [("filter-drops-rdma", "warn")],
+    ),
+    "by words of the packet": (
+        soft(**traffic(u32((8, 0x00FF0000, 0x00110000), (20, 0xFFFF, 4791)))),
+        [("filter-drops-rdma", "critical")],
+    ),
+    "led to a dummy": (
+        to("dummy", **traffic(flower(UDP, ROCE_PORT, action=mirred(1, 3)))),
+        [("filter-drops-rdma", "critical")],
+    ),
+    "led to a netdev that may send it on": (
+        to("veth", **traffic(flower(UDP, ROCE_PORT, action=mirred(1, 3)))),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "led to an ifb, which hands it back": (
+        to("ifb", **traffic(flower(UDP, ROCE_PORT, action=mirred(1, 3)))),
+        [],
+    ),
+    "copied to a dummy": (
+        to("dummy", **traffic(flower(UDP, ROCE_PORT, action=mirred(2, 3, 3)))),
+        [],
+    ),
+    "what exceeds a rate": (
+        soft(**traffic(flower(UDP, ROCE_PORT, action=police(2)))),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "led elsewhere by the NIC": (
+        nic(**traffic(flower(UDP, ROCE_PORT, HARDWARE, action=mirred(1, 3)))),
+        [],
     ),
     "a filter that passes all stands before": (soft(**traffic(PASS_FIRST + ROCE)), []),
     "a filter that perhaps passes it stands before": (

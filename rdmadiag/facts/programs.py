@@ -1,0 +1,51 @@
+"""Programs of this host that others connect to: whether they run, and take connections."""
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.dumped import WithNumbers
+from rdmadiag.facts.job import TcpState
+from rdmadiag.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A row of /proc/self/net/tcp or tcp6 in the state LISTEN."""
+
+    address: str  # "0.0.0.0", "::": any
+    port: int
+    waiting: int  # its rx_queue: connections that are made, and that no program has taken
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken(WithNumbers):
+    """A connection that no program has: a row of the same without an inode."""
+
+    local: str
+    local_port: int
+    remote: str
+    remote_port: int
+    state: TcpState  # ESTABLISHED; CLOSE_WAIT where the other end has given up
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaProgram:
+    """A process that has an RDMA device open: an owner in RES_CTX_GET."""
+
+    device: str
+    pid: int
+    command: str | Missing  # Name of /proc/PID/status
+    state: str | Missing  # the letter of State there: "S", "T" (stopped)
+    frozen: bool | Missing  # cgroup.events of its cgroup, or freezer.state
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it does not run, by somebody's will."""
+        return self.state in ("T", "t") or self.frozen is True
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """Each as far as this process may see it."""
+
+    listeners: tuple[Listener, ...] | Missing
+    untaken: tuple[Untaken, ...] | Missing
+    holders: tuple[RdmaProgram, ...] | Missing

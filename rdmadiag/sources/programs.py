@@ -1,0 +1,180 @@
+"""Programs that others connect to: TCP listeners, and processes that have an RDMA device open.
+
+    /proc/self/net/tcp    0: 00000000:4853 00000000:0000 0A 00000000:00000001 …
+                          of LISTEN the second queue counts connections that nobody has taken yet
+    RES_CTX_GET           the processes; /proc/PID/status: "State: T (stopped)"
+    /sys/fs/cgroup/job7/cgroup.events    frozen 1
+
+A connection that waits to be taken has no inode (get_tcp4_sock of net/ipv4/tcp_ipv4.c); it is
+CLOSE_WAIT once the other end has given up.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.job import TcpState
+from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Untaken
+from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
+from rdmadiag.sources.limits import parse_cgroups
+from rdmadiag.sources.nldev_counters import read_device_indexes
+from rdmadiag.sources.nldev_messages import NUMBER, request
+from rdmadiag.sources.resources import parse_entries, parse_thread_group
+from rdmadiag.sources.sock_diag import tcp_address
+from rdmadiag.sources.sysfs import CLASS
+from rdmadiag.sources.system import parse_name
+from rdmadiag.sources.text import attribute, malformed
+
+MOST_PROCESSES: Final = 256
+"""That have a device open, of which each is looked at."""
+
+_TABLES: Final = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+_LIMIT: Final = 1 << 20  # bytes of one: some seven thousand connections
+_HEADER: Final = "local_address"
+_ROW: Final = re.compile(
+    r" *[0-9]+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})"
+    r" ([0-9A-F]{2}) [0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +[0-9]+ +[0-9]+ ([0-9]{1,20})(?: .*)?"
+)
+_TAKEN_BY_NOBODY: Final = (TcpState.ESTABLISHED, TcpState.CLOSE_WAIT)
+_CONTEXTS: Final = 22  # RDMA_NLDEV_CMD_RES_CTX_GET
+_STATE: Final = re.compile(rb"^State:\s+([A-Za-z])\b", re.MULTILINE)
+_FROZEN: Final = re.compile(r"^frozen ([01])$", re.MULTILINE)
+_VERSION_1: Final = "/sys/fs/cgroup/freezer"
+_VERSION_2: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+
+Tables = tuple[tuple[Listener, ...], tuple[Untaken, ...]]
+
+
+def parse_tcp(raw: bytes) -> Tables | Missing:
+    """/proc/PID/net/tcp or tcp6: listeners, and connections that nobody has taken."""
+    lines = raw.decode("latin-1").splitlines()
+    if not lines or _HEADER not in lines[0]:
+        return malformed(raw, "a table of TCP sockets")
+    listeners, untaken = [], []
+    for line in lines[1:]:
+        found = _ROW.fullmatch(line.rstrip())
+        if found is None:
+            return malformed(line.encode("latin-1"), "a row of /proc/net/tcp")
+        state = TcpState.from_number(int(found[5], 16))
+        local, port = tcp_address(found[1]), int(found[2], 16)
+        if state is TcpState.LISTEN:
+            listeners.append(Listener(local, port, int(found[6], 16)))
+        elif state in _TAKEN_BY_NOBODY and found[7] == "0":
+            remote = tcp_address(found[3]), int(found[4], 16)
+            untaken.append(Untaken(local, port, *remote, state))
+    waiting = {each.port for each in listeners if each.waiting}
+    return tuple(listeners), tuple(each for each in untaken if each.local_port in waiting)
+
+
+def parse_state(raw: bytes) -> str | Missing:
+    """/proc/PID/status: the letter of State."""
+    found = _STATE.search(raw)
+    return found[1].decode() if found else malformed(raw, "a process status with State")
+
+
+def parse_cgroup_events(raw: bytes) -> bool | Missing:
+    """cgroup.events: whether all below the cgroup is frozen, by it or by one above it."""
+    found = _FROZEN.search(raw.decode("latin-1"))
+    if found is None:
+        return Missing(Why.UNSUPPORTED, "no row of frozen: Linux before 5.2")
+    return found[1] == "1"
+
+
+def parse_freezer_state(raw: bytes) -> bool | Missing:
+    """freezer.state of version 1."""
+    word = raw.decode("latin-1").strip()
+    if word not in ("THAWED", "FREEZING", "FROZEN"):
+        return malformed(raw, "a state of the freezer")
+    return word == "FROZEN"
+
+
+def read_programs(host: Host, deadline: float) -> ProgramFacts:
+    """Each by itself; `deadline` as in Host.netlink."""
+    tables = _tables(host)
+    listeners, untaken = (tables, tables) if isinstance(tables, Missing) else tables
+    return ProgramFacts(listeners, untaken, _holders(host, deadline))
+
+
+def _tables(host: Host) -> Tables | Missing:
+    listeners: tuple[Listener, ...] = ()
+    untaken: tuple[Untaken, ...] = ()
+    for path in _TABLES:
+        raw = host.read(path, _LIMIT)
+        if isinstance(raw, Missing) and raw.why is Why.ABSENT and path != _TABLES[0]:
+            continue  # a kernel without IPv6
+        if isinstance(raw, Missing):
+            long = raw.why is Why.MALFORMED and "longer" in raw.detail
+            return Missing(Why.UNSUPPORTED, raw.detail) if long else raw
+        found = parse_tcp(raw)
+        if isinstance(found, Missing):
+            return found
+        listeners, untaken = listeners + found[0], untaken + found[1]
+    return listeners, untaken
+
+
+def _holders(host: Host, deadline: float) -> tuple[RdmaProgram, ...] | Missing:
+    listed = host.list(CLASS)
+    if isinstance(listed, Missing):  # opening a socket of this protocol would load ib_core
+        return listed
+    indexes = read_device_indexes(host, deadline)
+    if isinstance(indexes, Missing):
+        return indexes
+    found: list[RdmaProgram] = []
+    for name, index in sorted(indexes.items()):
+        asked = request(_CONTEXTS, netlink.NLM_F_DUMP, (("DEV_INDEX", index),))
+        record = f"nldev-res-ctx-get-{index}"
+        reply = dump(host, record, netlink.NETLINK_RDMA, asked, deadline)
+        entries = reply if isinstance(reply, Missing) else parse_entries(reply, "ctx")
+        if isinstance(entries, Missing):
+            return entries
+        threads = {netlink.number(entry.get(NUMBER["RES_PID"])) for entry in entries}
+        found += _of_device(host, name, sorted(filter(None, threads)))
+    return tuple(found)
+
+
+def _of_device(host: Host, device: str, threads: list[int]) -> Iterator[RdmaProgram]:
+    pids: dict[int, None] = {}
+    for thread in threads[:MOST_PROCESSES]:
+        group = attribute(host, f"/proc/{thread}/status", parse_thread_group)
+        if not isinstance(group, Missing):  # else it has ended
+            pids[group] = None
+    for pid in pids:
+        status = f"/proc/{pid}/status"
+        yield RdmaProgram(
+            device,
+            pid,
+            attribute(host, status, parse_name),
+            attribute(host, status, parse_state),
+            _frozen(host, pid),
+        )
+
+
+def _frozen(host: Host, pid: int) -> bool | Missing:
+    paths = attribute(host, f"/proc/{pid}/cgroup", parse_cgroups)
+    if isinstance(paths, Missing):
+        return paths
+    if "freezer" in paths:
+        if not _is_below(paths["freezer"]):
+            return _ELSEWHERE
+        path = f"{_VERSION_1}{paths['freezer']}/freezer.state"
+        return False if paths["freezer"] == "/" else attribute(host, path, parse_freezer_state)
+    own = paths.get("", "/")
+    if own == "/":  # the root is never frozen, and has no such file
+        return False
+    if not _is_below(own):
+        return _ELSEWHERE
+    found: bool | Missing = Missing(Why.ABSENT, "no cgroup is mounted")
+    for root in _VERSION_2:
+        found = attribute(host, f"{root}{own}/cgroup.events", parse_cgroup_events)
+        if not isinstance(found, Missing) or found.why is not Why.ABSENT:
+            break
+    return found
+
+
+_ELSEWHERE: Final = Missing(Why.ABSENT, "its cgroup is outside of this cgroup namespace")
+
+
+def _is_below(path: str) -> bool:
+    return not {".", ".."} & {*path.split("/")}
