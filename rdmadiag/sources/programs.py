@@ -104,9 +104,8 @@ def _tables(host: Host) -> Tables | Missing:
         raw = host.read(path, _LIMIT)
         if isinstance(raw, Missing) and raw.why is Why.ABSENT and path != _TABLES[0]:
             continue  # a kernel without IPv6
-        if isinstance(raw, Missing):
-            long = raw.why is Why.MALFORMED and "longer" in raw.detail
-            return Missing(Why.UNSUPPORTED, raw.detail) if long else raw
+        if isinstance(raw, Missing):  # a longer table is one of a busy host, and no fault
+            return Missing(Why.UNSUPPORTED, raw.detail) if raw.why is Why.MALFORMED else raw
         found = parse_tcp(raw)
         if isinstance(found, Missing):
             return found
