@@ -13,6 +13,8 @@ from rdmadiag.view.peer_route import is_loopback
 
 _HOSTS: Final = "/etc/hosts"
 _SWITCH: Final = "/etc/nsswitch.conf"
+_READ_IT: Final = frozenset({"files", "resolve"})
+"""Services that read /etc/hosts; systemd-resolved does by default (ReadEtcHosts)."""
 
 
 def _naming(case: Case) -> NamingFacts | None:
@@ -56,9 +58,9 @@ def own_name_elsewhere(this: Rule, case: Case) -> Iterator[Finding]:
     "hosts-file-unused",
     Severity.WARN,
     "Nobody looks into /etc/hosts",
-    "The row of hosts in /etc/nsswitch.conf does not name files, and /etc/hosts has addresses of "
-    "other hosts: a program that is given such a name asks DNS alone, and gets no address, or "
-    "another one. ping of busybox and tools that read the file themselves find it.",
+    "The row of hosts in /etc/nsswitch.conf names neither files nor resolve, and /etc/hosts has "
+    "addresses of other hosts: a program that is given such a name asks DNS alone, and gets no "
+    "address, or another one. ping of busybox and tools that read the file themselves find it.",
     ("https://man7.org/linux/man-pages/man5/nsswitch.conf.5.html",),
     remedy=(
         "grep ^hosts: /etc/nsswitch.conf",
@@ -69,7 +71,9 @@ def own_name_elsewhere(this: Rule, case: Case) -> Iterator[Finding]:
 def hosts_file_unused(this: Rule, case: Case) -> Iterator[Finding]:
     """Where it has a row of another address than loopback's."""
     naming = _naming(case)
-    if naming is None or isinstance(naming.services, Missing) or "files" in naming.services:
+    if naming is None or isinstance(naming.services, Missing):
+        return
+    if not _READ_IT.isdisjoint(naming.services):
         return
     rows = [each for each in known(naming.hosts) or () if not is_loopback(each.address)]
     if rows:

@@ -40,6 +40,7 @@ def test_the_own_name_is_of_an_own_address(name: str) -> None:
     ("hosts", "switch", "wanted"),
     [
         ("192.0.2.2 node2\n", "hosts: dns\n", [("hosts-file-unused", "warn")]),
+        ("192.0.2.2 node2\n", "hosts: resolve [!UNAVAIL=return] dns\n", []),
         ("192.0.2.2 node2\n", "hosts: dns files\n", []),
         ("", "hosts: dns\n", []),
         ("192.0.2.2 node2\n", "", []),
