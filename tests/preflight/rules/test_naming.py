@@ -45,7 +45,13 @@ def test_the_own_name_is_of_an_own_address(name: str) -> None:
         ("", "hosts: dns\n", []),
         ("192.0.2.2 node2\n", "", []),
     ],
-    ids=["by DNS alone", "DNS first", "no other host in it", "without a row"],
+    ids=[
+        "by DNS alone",
+        "by systemd-resolved",
+        "DNS first",
+        "no other host in it",
+        "without a row",
+    ],
 )
 def test_a_file_with_hosts_in_it_is_looked_into(
     hosts: str, switch: str, wanted: list[tuple[str, str]]
