@@ -26,7 +26,7 @@ from rdmadiag.frozen import dataclass
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.learned.chances import Basis
-    from rdmadiag.explain.log.recognise import Meaning
+    from rdmadiag.explain.log.meaning import Meaning
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -345,8 +345,8 @@ class Collector:
             return
         from rdmadiag.explain.log.learned.cases import shipped
         from rdmadiag.explain.log.learned.chances import chance
+        from rdmadiag.explain.log.meaning import used
         from rdmadiag.explain.log.recall import ALIKE, basis, named, recalled
-        from rdmadiag.explain.log.recognise import used
 
         cases = shipped() if cases is None else cases
         near = cases.near("\n".join(dict.fromkeys(lines)))
