@@ -353,7 +353,7 @@ class Collector:
         said = "\n".join(dict.fromkeys(lines))
         near = cases.near(said)
         labels = cases.causes(near)
-        of_messages = causes_alike(said)
+        of_messages, close = causes_alike(said)
         alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
         for group in groups:
             meaning = group.meaning
@@ -361,7 +361,7 @@ class Collector:
                 continue
             given = meaning.causes
             rule = meaning.what != IN_WORDS
-            if not given and not alike and not of_messages:
+            if not given and not alike and not close:
                 continue
             at, facts = meaning.fields.platform, used(meaning.fields)
             learned = named(labels, at, facts)

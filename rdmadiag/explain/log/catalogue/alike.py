@@ -5,7 +5,7 @@ words of a row are those of its message and of its condition; pairs of words are
 words that more than MOST rows have. `words.tsv` has them, each with its weight and the numbers of
 its rows: `python -m tests.explain.index_messages` writes it from the tables.
 
->>> causes_alike("zap: could not lock the buffer: raise the memlock limit")[0]
+>>> causes_alike("zap: could not lock the buffer: raise the memlock limit")[0][0]
 'memlock'
 """
 
@@ -23,6 +23,8 @@ NEAREST: Final = 20
 """Messages that vote for their causes."""
 STEEP: Final = 2.0
 """A message votes with its likeness to this power."""
+LEAST: Final = 60.0
+"""What the nearest shares with the line, at least: some four words that few messages have."""
 
 
 @cache
@@ -43,7 +45,11 @@ def _messages() -> Cases:
     return Cases(tuple(cases), words)
 
 
-def causes_alike(text: str) -> tuple[str, ...]:
-    """Labels, that with the most votes first; empty where no message shares a word."""
+def causes_alike(text: str) -> tuple[tuple[str, ...], bool]:
+    """Labels, that with the most votes first; and whether they may stand alone.
+
+    They do where the nearest message shares at least LEAST.
+    """
     known = _messages()
-    return known.causes(known.near(text), NEAREST, STEEP)
+    near = known.near(text)
+    return known.causes(near, NEAREST, STEEP), near[:1] != () and near[0].shared >= LEAST

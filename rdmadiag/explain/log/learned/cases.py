@@ -36,6 +36,7 @@ class Near:
 
     case: int
     likeness: float
+    shared: float  # the sum of the squares of the weights that both have
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Cases:
             for number in numbers.split():
                 shared[int(number)] += square
         found = [
-            Near(number, each / math.sqrt(own) / self.cases[number].length)
+            Near(number, each / math.sqrt(own) / self.cases[number].length, each)
             for number, each in shared.items()
             if each > 0
         ]
