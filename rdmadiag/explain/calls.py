@@ -82,7 +82,9 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.REG_MR, 14): ("gdr-off", "memory-not-mapped", "memory-kind"),
     # ib_check_mr_access, include/rdma/ib_verbs.h
     ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability", "memory-not-taken"),
-    ("linux", Stage.REG_MR, 95): ("memory-kind",),
+    ("linux", Stage.REG_MR, 95): ("memory-kind", "gdr-off"),
+    # ib_uverbs_run_method, core/uverbs_ioctl.c: this kernel or driver has no such method
+    ("linux", Stage.REG_MR, 93): ("gdr-off", "device-lacks-capability", "provider-release"),
     # -EOPNOTSUPP of the kernel alone, which no libc has a name for: dmabuf between GPU and NIC
     ("linux", Stage.REG_MR, 524): ("gdr-off", "memory-kind"),
     # openucx/ucx#7930: the queue itself is locked memory

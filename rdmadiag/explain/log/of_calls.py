@@ -105,6 +105,7 @@ def of_call(found: Fields) -> Meaning | None:
     look = after_call(found.errno, found.stage, found.platform)
     if found.errno:
         several = by_size(causes(found.errno, found.stage, found.platform), found)
+        several = _by_object(several, found)
         return meaning_of("errno", found, by_memory(by_gids(several, found), found), look)
     if found.call is None and not _STATED.search(found.text):
         return None
@@ -162,6 +163,28 @@ def by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     return several
 
 
+_ONE_A_PEER: Final = frozenset({"mooncake", "libfabric", "openmpi"})
+"""Programs that make a queue pair for each peer, as they meet it: many, long after the start."""
+_KEY_OF_MEMORY: Final = re.compile(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IGNORECASE)
+"""mlx5_ib, of keys that its firmware gives: the pages are pinned before."""
+
+
+def _by_object(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
+    """What the line says of the object decides between the causes of one errno."""
+    if found.stage is Stage.CREATE_QP and found.errno == _ENOMEM and found.tool in _ONE_A_PEER:
+        return first(several, "qp-exhausted")
+    if found.stage is Stage.REG_MR and _KEY_OF_MEMORY.search(found.text):
+        return last(first(several, "mr-exhausted"), "memlock")
+    if found.stage is Stage.OPEN and found.errno == _ENOENT and _CLASS.search(found.text):
+        return unique([stated("no-rdma-device"), stated("kernel-module-missing"), *several])
+    return several
+
+
+_ENOENT: Final = 2
+_CLASS: Final = re.compile(r"/sys/class/infiniband(?![\w/])")
+"""It is there as soon as ib_core is: no driver has loaded it."""
+
+
 def _without_errno(found: Fields) -> tuple[Known, ...]:
     """The tool gives no number: every cause of the stage, the most usual number first."""
     assert found.stage is not None
@@ -204,8 +227,11 @@ def _is_default_gid(found: Fields) -> bool:
 _NO_LID: Final = re.compile(r"local address: +LID (?:0x)?0+\b")
 
 _OPENS: Final = re.compile(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
-_GETS_CONTEXT: Final = re.compile(r"^couldn't get context for \S", re.IGNORECASE)
-"""perftest, and the pingpongs of rdma-core."""
+_GETS_CONTEXT: Final = re.compile(
+    r"^couldn't get context for \S|\bopen (?:the )?(?:(?:ib|rdma|verbs|infiniband) )?device\W*$",
+    re.IGNORECASE,
+)
+"""perftest, the pingpongs of rdma-core, and what was made after them."""
 _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 """The device was listed: its provider and its node in sysfs are there."""
 _USUAL_OF_CONTEXT: Final = (13, 2, 1, 12, 0)

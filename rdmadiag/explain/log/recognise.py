@@ -148,6 +148,8 @@ def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
     failing = sign.stage in _DEVICE_STAGES and sign.kind is Kind.FAILURE
     if not found.errno or sign.stage is None or not (connecting or failing):
         return ()
+    if sign.word == "event-channel":
+        return causes(found.errno, Stage.EVENT_CHANNEL, found.platform)
     return causes(found.errno, sign.stage, found.platform)
 
 

@@ -141,8 +141,12 @@ ROWS: Final = (
     ),
     row(r"libnccl-net|librccl-net|net(?:work)?[ _-]?plugin", network_plugin_missing=2),
     row(
-        r"segmentation fault|\bsegfault|\bsigsegv\b|\bassert(?:ion)?\b|core dumped|double free"
-        r"|null pointer|use.after.free|stack smashing|\bkernel bug\b|\bbug: ",
+        r"segmentation fault|\bsegfault|\bsigsegv\b|core dumped|null pointer",
+        program_fault=2,
+        provider_fault=1,
+    ),
+    row(
+        r"\bassert(?:ion)?\b|double free|use.after.free|stack smashing|\bkernel bug\b|\bbug: ",
         program_fault=4,
         provider_fault=2,
     ),
@@ -207,6 +211,11 @@ ROWS: Final = (
         gpu_peer_mapping_off=4,
     ),
     # --- the device and its firmware ---------------------------------------------------------
+    row(
+        r"\b(?:device|hca|nic|adapter|interface) ['\"]?[a-z]+[\w-]*\d\w*['\"]? (?:was |is )?"
+        r"(?:not found|missing|does not exist)",
+        device_absent=3,
+    ),
     row(
         r"(?:firmware|\bfw\b).{0,40}(?:too old|out ?dated|upgrade|update|unsupported|requir"
         r"|not support|mismatch)|direct firmware load|\bddp\b.{0,30}(?:package|fail)"

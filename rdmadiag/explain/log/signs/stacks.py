@@ -159,7 +159,6 @@ SIGNS: Final = (
         r"|(?:fail\w*|unable|could ?n[o']t|cannot|could not) (?:to )?create (?:\w+ )?(?:rdma|cm)"
         r" event channel",
         ("rdma-ucm-not-loaded", "no-rdma-device", "rdma-cm-node-not-openable"),
-        errno=Errno.LAST,
     ),
     # --- connecting -------------------------------------------------------------------------------
     sign(
