@@ -89,7 +89,8 @@ def test_an_errno_that_is_not_known_leaves_the_call(line: str, label: str) -> No
     first = explained(line).first
     assert first
     assert first.errno
-    assert (first.what, first.errno.number, first.causes[0].label) == (IN_WORDS, 7, label)
+    assert (first.what, first.errno.number) == (IN_WORDS, 7)
+    assert label in {each.label for each in first.causes[:3]}
 
 
 def test_ordinary_words_say_nothing() -> None:

@@ -76,5 +76,7 @@ def first(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
     return tuple(sorted(several, key=lambda each: each.label != label))
 
 
-OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mori"})
+OF_GPUS: Final = frozenset(
+    {"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mori", "uccl", "deepep", "mscclpp"}
+)
 """Tools that register memory of GPUs, mostly."""

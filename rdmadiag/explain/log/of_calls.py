@@ -270,4 +270,23 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     if here is not None and there is not None and here.family is not there.family:
         families = stated("gid-index-or-family", "family")
         return unique([families, *several]) if found.errno in (None, EINVAL) else several
+    if here is not None and here.scope is Scope.LINK_LOCAL:
+        return _of_link_local(several, found.errno)
+    if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:
+        return unique([stated("gid-does-not-route"), *several])
+    return several
+
+
+_UNANSWERED: Final = (101, 110, 113)
+"""ENETUNREACH, ETIMEDOUT and EHOSTUNREACH: the address of the peer is not found on the link."""
+_DEFAULT_ROWS: Final = (0, 1)
+"""Of a RoCE port: RoCE v1 and v2 of the link-local address that its MAC gives."""
+
+
+def _of_link_local(several: tuple[Known, ...], errno: int | None) -> tuple[Known, ...]:
+    """The default GID may be no address of its interface, and is routed nowhere."""
+    if errno == EINVAL:
+        return first(unique([stated("gid-not-an-address"), *several]), "gid-not-an-address")
+    if errno in _UNANSWERED:
+        return unique([stated("gid-does-not-route"), *several])
     return several

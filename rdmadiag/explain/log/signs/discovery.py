@@ -108,7 +108,7 @@ SIGNS: Final = (
         r"\bno (?!such|space)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
         r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
         r"|detect) (?:any )?(?:\w+ )?devices?",
-        ("uverbs-node-missing", "provider-missing", "no-rdma-device"),
+        ("no-rdma-device", "container-without-device", "provider-missing", "uverbs-node-missing"),
         (DEVICES, *LIBRARIES),
         only=OF_RDMA,
     ),
