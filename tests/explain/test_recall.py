@@ -113,6 +113,14 @@ def test_without_a_rule_likeness_decides_who_is_first(alike: bool, first: str) -
     assert (found[0].label, len(found)) == (first, 3)
 
 
+def test_messages_that_share_words_are_heard_beside_cases() -> None:
+    given, learned, printed = known(FIVE), known(["memlock"]), known(["gdr-off"])
+    several = recalled(given, learned, printed, 5, by_rule=True, alike=False)
+    assert [each.label for each in several] == [*FIVE[:4], "memlock"]
+    several = recalled((), known(["memlock", "gdr-off"]), printed, 5, by_rule=False, alike=False)
+    assert several[0].label == "gdr-off"
+
+
 def test_what_both_name_is_first() -> None:
     given, learned = known(["no-path", "firewall"]), known(["firewall", "memlock"])
     assert recalled(given, learned, (), 5, by_rule=False, alike=True)[0].label == "firewall"

@@ -105,7 +105,7 @@ def of_call(found: Fields) -> Meaning | None:
     look = after_call(found.errno, found.stage, found.platform)
     if found.errno:
         several = by_size(causes(found.errno, found.stage, found.platform), found)
-        several = _by_object(several, found)
+        several = by_object(several, found)
         return meaning_of("errno", found, by_memory(by_gids(several, found), found), look)
     if found.call is None and not _STATED.search(found.text):
         return None
@@ -169,7 +169,7 @@ _KEY_OF_MEMORY: Final = re.compile(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IG
 """mlx5_ib, of keys that its firmware gives: the pages are pinned before."""
 
 
-def _by_object(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
+def by_object(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """What the line says of the object decides between the causes of one errno."""
     if found.stage is Stage.CREATE_QP and found.errno == _ENOMEM and found.tool in _ONE_A_PEER:
         return first(several, "qp-exhausted")

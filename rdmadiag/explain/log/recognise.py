@@ -37,6 +37,7 @@ from rdmadiag.explain.log.of_calls import (
     SUCCEEDED,
     by_gids,
     by_memory,
+    by_object,
     by_size,
     of_call,
     of_command,
@@ -225,7 +226,7 @@ def of_identifiers(found: Fields) -> Meaning | None:
     found = replace(found, stage=stage, errno=errno)
     if stage is Stage.CONNECT:
         return meaning_of("errno", found, of_step(found), CONNECTING)
-    several = by_size(causes(errno, stage, found.platform), found)
+    several = by_object(by_size(causes(errno, stage, found.platform), found), found)
     look = after_call(errno, stage, found.platform)
     return meaning_of("errno", found, by_memory(by_gids(several, found), found), look)
 
