@@ -29,7 +29,6 @@ MOST: Final = 100
 FIRST_READ: Final = {
     Basis.BOTH: (13 + 40, 19 + 49),
     Basis.RULE: (6 + 30, 16 + 57),
-    Basis.WORDS: (12, 20),
 }
 """Right, and of how many: open rows of `fresh`, as the program of 0c4146c9 read them, and the
 fourth exam, as d354c1f9 did.

@@ -202,8 +202,9 @@ class Collector:
                 self._aftermath_lines.append(number)
             if meaning.what == OF_RDMA:
                 self._add_unknown(number, meaning, self._unexplained)
-                worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
-                self._add_group(number, worded, self._beside)
+                if meaning.causes:
+                    worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
+                    self._add_group(number, worded, self._beside)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
             self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
