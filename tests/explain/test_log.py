@@ -501,3 +501,12 @@ def test_what_the_line_says_of_the_object_decides_which_cause_is_first(
     first = explained(line).first
     assert first
     assert first.causes[0].label == label
+
+
+def test_a_limit_that_the_log_prints_decides() -> None:
+    failed = "rdma_endpoint.cpp:70] Failed to create QP: Cannot allocate memory [12]"
+    limit = "Max locked memory         65536                65536                bytes"
+    for lines, label in (((failed,), "qp-exhausted"), ((limit, failed), "memlock")):
+        first = explained(*lines).first
+        assert first
+        assert first.causes[0].label == label
