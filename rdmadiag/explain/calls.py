@@ -77,11 +77,14 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.REG_MR, 12): ("memlock", "mr-exhausted", "no-memory"),
     ("linux", Stage.REG_MR, 1): ("memlock",),
     ("linux", Stage.REG_MR, 11): ("rdma-cgroup",),
-    # deepseek-ai/DeepEP#55, NVIDIA/nccl#1939: of GPU memory; else ib_umem_get, core/umem.c
-    ("linux", Stage.REG_MR, 14): ("memory-not-mapped", "gdr-off"),
+    # deepseek-ai/DeepEP#55, NVIDIA/nccl#1939: of GPU memory, which programs of the field register
+    # more often than an address that is wrong; else ib_umem_get, core/umem.c
+    ("linux", Stage.REG_MR, 14): ("gdr-off", "memory-not-mapped", "memory-kind"),
     # ib_check_mr_access, include/rdma/ib_verbs.h
     ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability", "memory-not-taken"),
-    ("linux", Stage.REG_MR, 95): ("memory-kind",),
+    ("linux", Stage.REG_MR, 95): ("memory-kind", "gdr-off"),
+    # ib_uverbs_run_method, core/uverbs_ioctl.c: this kernel or driver has no such method
+    ("linux", Stage.REG_MR, 93): ("gdr-off", "device-lacks-capability", "provider-release"),
     # -EOPNOTSUPP of the kernel alone, which no libc has a name for: dmabuf between GPU and NIC
     ("linux", Stage.REG_MR, 524): ("gdr-off", "memory-kind"),
     # openucx/ucx#7930: the queue itself is locked memory
@@ -121,9 +124,9 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # linux-rdma archive, rxe (EUI-64 of the MAC, and privacy addresses); Mooncake PR#3878,
     # nccl PR#2135; rdma_fill_sgid_attr, core/verbs.c; rdma_resolve_ip, core/addr.c
     ("linux", Stage.RTR, 22): (
+        "gid-index-or-family",
         "gid-not-an-address",
         "mtu-above-port",
-        "gid-index-or-family",
         "driver-refused",
     ),
     # EREMOTEIO: the firmware refused the command that DEVX passed on; its syndrome says why
@@ -155,7 +158,8 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.EVENT_CHANNEL, 2): ("rdma-ucm-not-loaded",),
     ("linux", Stage.EVENT_CHANNEL, 6): ("rdma-ucm-not-loaded",),
     ("linux", Stage.EVENT_CHANNEL, 13): ("rdma-cm-node-not-openable",),
-    ("linux", Stage.EVENT_CHANNEL, 19): ("rdma-ucm-not-loaded",),
+    # sync_devices_list, librdmacm/cma.c: there is no device, which is ENODEV
+    ("linux", Stage.EVENT_CHANNEL, 19): ("no-rdma-device", "rdma-ucm-not-loaded"),
     # rdma_bind_addr, rdma_listen: core/cma.c; cma_acquire_dev_by_src_ip
     ("linux", Stage.BIND, 19): ("no-rdma-at-address", "no-rdma-device"),
     ("linux", Stage.BIND, 98): ("cm-port-taken",),
@@ -204,6 +208,7 @@ _HANGS: Final[dict[str, Labels]] = {
 
 _ROUTE_AND_GIDS: Final = (*PATH["linux"], GIDS)
 _NEXT: Final[dict[tuple[str, str, int], Lines]] = {
+    ("linux", Stage.RTR, 22): remedy("gid-not-an-address", "linux"),
     ("linux", Stage.RTR, 101): (*_ROUTE_AND_GIDS, ADDRESSES),
     ("linux", Stage.RTR, 113): (*_ROUTE_AND_GIDS, "ip route show table all type unreachable"),
     ("darwin", Stage.RTR, 102): (*remedy("rc-on-thunderbolt", "darwin"), NO_REPEAT),

@@ -3,15 +3,21 @@
 rdmadiag/explain/log/catalogue/index.tsv has a line for each row of the tables, in their order: two
 words that stand beside each other, or a long one, and behind a tab what a log must be searched for
 where the words of explain.log.vocabulary do not take the message up.
+
+rdmadiag/explain/log/catalogue/words.tsv has a line for each word that several rows have: it, its
+weight, and the numbers of these rows, from 0.
 """
 
+import math
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
 from rdmadiag.explain.log.catalogue import INDEX, SINGLE, Message, rows
+from rdmadiag.explain.log.catalogue.alike import MOST, WORDS
+from rdmadiag.explain.log.learned.features import features
 from rdmadiag.explain.log.vocabulary import is_taken_up
 
 NEEDLE: Final = 40
@@ -46,10 +52,27 @@ def index() -> str:
     return "".join(lines)
 
 
+def words() -> str:
+    """The text of the table of words; rows that have no causes are none of it."""
+    having: defaultdict[str, list[int]] = defaultdict(list)
+    some = [(number, each) for number, each in enumerate(map(Message, rows())) if each.labels]
+    for number, each in some:
+        for word in features("\n".join((*each.pieces, each.condition))):
+            if " " not in word:
+                having[word].append(number)
+    lines = []
+    for word, numbers in sorted(having.items()):
+        if 1 < len(numbers) <= MOST:
+            weight = math.log((len(some) + 1) / (len(numbers) + 0.5))
+            lines.append(f"{word}\t{weight:.2f}\t{' '.join(map(str, numbers))}\n")
+    return "".join(lines)
+
+
 def main() -> int:
-    """Write the file."""
+    """Write the files."""
     text = index()
     Path(INDEX).write_text(text, "utf-8")
+    Path(WORDS).write_text(words(), "utf-8")
     found = [line.partition("\t")[2].strip() for line in text.splitlines()]
     print(f"index.tsv: {len(found)} messages, {sum(map(bool, found))} searched for")
     return 0

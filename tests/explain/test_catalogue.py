@@ -20,12 +20,13 @@ from rdmadiag.explain.log.catalogue import (
     needles,
     rows,
 )
+from rdmadiag.explain.log.catalogue.alike import WORDS, causes_alike
 from rdmadiag.explain.log.kind import MESSAGE, Kind
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.sieve.lines import Sieve
-from tests.explain.index_messages import index, keys, needle
+from tests.explain.index_messages import index, keys, needle, words
 
 MESSAGES = tuple(Message(row) for row in rows())
 LEAST_FIXED = 10
@@ -92,6 +93,33 @@ def test_what_is_searched_for_is_lowercase_and_four_bytes_or_more() -> None:
 def test_the_index_is_that_of_the_tables() -> None:
     with open(INDEX, encoding="utf-8") as found:
         assert found.read() == index(), "python -m tests.explain.index_messages"
+
+
+def test_the_words_are_those_of_the_tables() -> None:
+    with open(WORDS, encoding="utf-8") as found:
+        assert found.read() == words(), "python -m tests.explain.index_messages"
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        # Other words for what other stacks print of their own; none of them is in a table.
+        ("zap_init: the limit of locked memory is too small, check ulimit -l", "memlock"),
+        ("zap: module nvidia_peermem not loaded, GPU memory is not registered", "gdr-off"),
+        ("zap: the subnet manager gave the port no LID", "no-subnet-manager"),
+        ("zap: cannot map gdrdrv, is gdrcopy installed in this container?", "gdrdrv-missing"),
+    ],
+)
+def test_a_line_that_is_no_message_has_the_causes_of_those_that_share_its_words(
+    line: str, label: str
+) -> None:
+    assert message_of(line) is None
+    assert label in causes_alike(line)[0][:3]
+
+
+def test_a_few_common_words_are_not_enough_to_stand_alone() -> None:
+    assert causes_alike("mlx5_0: zap failed to fry")[1] is False
+    assert causes_alike("zap zap zap") == ((), False)
 
 
 def test_what_the_vocabulary_takes_up_is_not_searched_for_as_well() -> None:

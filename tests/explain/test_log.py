@@ -472,3 +472,41 @@ def test_a_pingpong_that_reaches_nobody_is_a_failure_and_another_programs_words_
     first = explained(ends, words).first
     assert first
     assert first.what == "side-channel"
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        # ib_umem_get of GPU memory; sync_devices_list of librdmacm; ib_uverbs_run_method
+        ("zap: ibv_reg_mr failed: Bad address", "gdr-off"),
+        ("zap: rdma_create_event_channel: No such device", "no-rdma-device"),
+        ("zap: rdma_create_event_channel failed: No such file or directory", "rdma-ucm-not-loaded"),
+        ("mlx5_0: create_mkey_callback: async reg mr failed. status -12", "mr-exhausted"),
+        ("zap: ibv_reg_mr failed: Cannot allocate memory", "memlock"),
+        ("rdma_endpoint.cpp:70] Failed to create QP: Cannot allocate memory [12]", "qp-exhausted"),
+        ("NCCL WARN Call to ibv_create_qp failed with error Cannot allocate memory", "memlock"),
+        ("list InfiniBand devices: open /sys/class/infiniband: no such file or directory",
+         "no-rdma-device"),
+        ("zap: No IB devices found", "no-rdma-device"),
+        ("zap: Failed to open device", "uverbs-node-not-openable"),
+        ("ibv_modify_qp to RTR failed: errno 110, gid index 1", "gid-does-not-route"),
+        ("ibv_modify_qp to RTR failed: errno 110, gid index 3", "peer-unreachable"),
+        ("ibv_modify_qp failed: Invalid argument, local GID fe80::1, remote GID fe80::2, RTR",
+         "gid-not-an-address"),
+    ],
+)  # fmt: skip
+def test_what_the_line_says_of_the_object_decides_which_cause_is_first(
+    line: str, label: str
+) -> None:
+    first = explained(line).first
+    assert first
+    assert first.causes[0].label == label
+
+
+def test_a_limit_that_the_log_prints_decides() -> None:
+    failed = "rdma_endpoint.cpp:70] Failed to create QP: Cannot allocate memory [12]"
+    limit = "Max locked memory         65536                65536                bytes"
+    for lines, label in (((failed,), "qp-exhausted"), ((limit, failed), "memlock")):
+        first = explained(*lines).first
+        assert first
+        assert first.causes[0].label == label

@@ -85,7 +85,9 @@ def test_a_mac_without_an_ipv4_gid_and_one_in_a_bridge() -> None:
 
 def test_a_device_without_its_node() -> None:
     found = explained("NET/IB : No device found.", "container-without-uverbs")
-    assert (found.causes[0].label, found.causes[0].standing) == ("uverbs-node-missing", "confirmed")
+    first = found.causes[0]
+    assert (first.label, first.standing) == ("container-without-device", "confirmed")
+    assert standing(found)["uverbs-node-missing"] == "confirmed"
 
 
 def test_no_subnet_manager() -> None:

@@ -103,19 +103,27 @@ FIVE = ("no-path", "peer-gone", "link-lost", "firewall", "no-route")
 
 
 def test_a_rules_causes_keep_their_places_but_the_fifth() -> None:
-    found = recalled(known(FIVE), known(["memlock"]), 5, by_rule=True, alike=True)
+    found = recalled(known(FIVE), known(["memlock"]), (), 5, by_rule=True, alike=True)
     assert [each.label for each in found] == [*FIVE[:4], "memlock"]
 
 
 @pytest.mark.parametrize(("alike", "first"), [(True, "memlock"), (False, "no-path")])
 def test_without_a_rule_likeness_decides_who_is_first(alike: bool, first: str) -> None:
-    found = recalled(known(FIVE[:2]), known(["memlock"]), 5, by_rule=False, alike=alike)
+    found = recalled(known(FIVE[:2]), known(["memlock"]), (), 5, by_rule=False, alike=alike)
     assert (found[0].label, len(found)) == (first, 3)
+
+
+def test_messages_that_share_words_are_heard_beside_cases() -> None:
+    given, learned, printed = known(FIVE), known(["memlock"]), known(["gdr-off"])
+    several = recalled(given, learned, printed, 5, by_rule=True, alike=False)
+    assert [each.label for each in several] == [*FIVE[:4], "memlock"]
+    several = recalled((), known(["memlock", "gdr-off"]), printed, 5, by_rule=False, alike=False)
+    assert several[0].label == "gdr-off"
 
 
 def test_what_both_name_is_first() -> None:
     given, learned = known(["no-path", "firewall"]), known(["firewall", "memlock"])
-    assert recalled(given, learned, 5, by_rule=False, alike=True)[0].label == "firewall"
+    assert recalled(given, learned, (), 5, by_rule=False, alike=True)[0].label == "firewall"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import Meaning, recognise
+from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.recognise import recognise
 
 
 def meaning(line: str, after: str = "", above: str = "") -> Meaning:

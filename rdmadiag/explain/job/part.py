@@ -23,8 +23,9 @@ from rdmadiag.explain.job.writers import (
     writer_of,
 )
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
-from rdmadiag.explain.log.recognise import Meaning, recognise
+from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import Candidate
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES

@@ -26,7 +26,7 @@ from rdmadiag.frozen import dataclass
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.learned.chances import Basis
-    from rdmadiag.explain.log.recognise import Meaning
+    from rdmadiag.explain.log.meaning import Meaning
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -338,19 +338,22 @@ class Collector:
             group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 
     def _recall(self, groups: Iterable[_Group], cases: "Cases | None") -> None:
-        """What similar cases of other logs had."""
+        """What similar cases of other logs had, and what similar messages tell."""
         lines = [each.text for each in groups]
         lines += [each.text for each in self._unknown.values()]
         if not lines:
             return
+        from rdmadiag.explain.log.catalogue.alike import causes_alike
         from rdmadiag.explain.log.learned.cases import shipped
         from rdmadiag.explain.log.learned.chances import chance
+        from rdmadiag.explain.log.meaning import used
         from rdmadiag.explain.log.recall import ALIKE, basis, named, recalled
-        from rdmadiag.explain.log.recognise import used
 
         cases = shipped() if cases is None else cases
-        near = cases.near("\n".join(dict.fromkeys(lines)))
+        said = "\n".join(dict.fromkeys(lines))
+        near = cases.near(said)
         labels = cases.causes(near)
+        of_messages, close = causes_alike(said)
         alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
         for group in groups:
             meaning = group.meaning
@@ -358,10 +361,12 @@ class Collector:
                 continue
             given = meaning.causes
             rule = meaning.what != IN_WORDS
-            if not given and not alike:
+            if not given and not alike and not close:
                 continue
-            learned = named(labels, meaning.fields.platform, used(meaning.fields))
-            several = recalled(given, learned, MOST_CAUSES, by_rule=rule, alike=alike)
+            at, facts = meaning.fields.platform, used(meaning.fields)
+            learned = named(labels, at, facts)
+            printed = named(of_messages, at, facts)
+            several = recalled(given, learned, printed, MOST_CAUSES, by_rule=rule, alike=alike)
             group.meaning = replace(meaning, causes=several)
             group.rests_on = basis(several, learned, by_rule=rule and bool(given))
             group.probability = chance(group.rests_on) if group.rests_on else None

@@ -1,7 +1,7 @@
-"""What similar cases of the field had, beside what rules say of a failure.
+"""What similar cases of the field had, and similar messages, beside what rules say of a failure.
 
-A rule's causes keep their places; of five, the fifth is what similar cases had. Where no rule
-says what it was, both lists are merged by the places that a cause has in them (reciprocal ranks).
+A rule's causes keep their places; of five, the fifth is what similar ones had. Where no rule
+says what it was, all lists are merged by the places that a cause has in them (reciprocal ranks).
 """
 
 from collections.abc import Sequence
@@ -35,31 +35,35 @@ def fits(label: str, platform: str) -> bool:
 def recalled(
     given: Sequence[Known],
     learned: Sequence[Known],
+    printed: Sequence[Known],
     most: int,
     *,
     by_rule: bool,
     alike: bool,
 ) -> tuple[Known, ...]:
-    """Both, each once; `alike` says whether there is a case that shares much with the log."""
+    """All, each once: `learned` of cases, `printed` of messages that share words with the log.
+
+    `alike` says whether there is a case that shares much with it.
+    """
     if by_rule:
-        whole = [*given[:BY_RULE], *learned, *given[BY_RULE:]]
+        whole = [*given[:BY_RULE], *_merged(learned, printed), *given[BY_RULE:]]
     else:
-        whole = _merged(*((learned, given) if alike else (given, learned)))
+        whole = _merged(*((learned, given) if alike else (given, learned)), printed)
     seen: dict[str, Known] = {}
     for each in whole:
         seen.setdefault(each.label, each)
     return tuple(seen.values())[:most]
 
 
-def _merged(one: Sequence[Known], other: Sequence[Known]) -> list[Known]:
+def _merged(*lists: Sequence[Known]) -> list[Known]:
     """By the sum of 1/place; at one sum the first list's is first."""
     sums: dict[str, float] = {}
-    for several in (one, other):
+    first: dict[str, Known] = {}
+    for several in lists:
         for place, each in enumerate(several, 1):
             sums[each.label] = sums.get(each.label, 0.0) + 1 / place
-    first = {each.label: each for each in (*other, *one)}
-    order = {label: place for place, label in enumerate(sums)}
-    return sorted(first.values(), key=lambda each: (-sums[each.label], order[each.label]))
+            first.setdefault(each.label, each)
+    return sorted(first.values(), key=lambda each: -sums[each.label])
 
 
 def basis(causes: Sequence[Known], learned: Sequence[Known], *, by_rule: bool) -> Basis | None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
-from rdmadiag.explain.log.recognise import Meaning, beside_rdma, is_cut_off, recognise
+from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.printed import is_cut_off
+from rdmadiag.explain.log.recognise import beside_rdma, recognise
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 
 

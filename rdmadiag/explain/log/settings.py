@@ -57,7 +57,10 @@ SETTINGS: Final = (
     ),
     Setting(
         "memlock-small",
-        re.compile(r"max locked memory\s+\(kbytes, -l\) \d{2,5}$"),
+        # ulimit -a, and /proc/PID/limits, in bytes
+        re.compile(
+            r"max locked memory\s+\(kbytes, -l\) \d{2,5}$|^Max locked memory\s+\d{4,8}\s+\d"
+        ),
         frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP}),
         "memlock",
     ),

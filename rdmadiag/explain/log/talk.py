@@ -24,7 +24,7 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.recognise import Meaning
+    from rdmadiag.explain.log.meaning import Meaning
 
 
 class Reached(IntEnum):
@@ -233,7 +233,7 @@ class Talk:
         self, what: str, kind: Kind, stage: Stage | None, causes: tuple[Known, ...], look: Lines
     ) -> "Meaning":
         from rdmadiag.explain.log.fields import fields
-        from rdmadiag.explain.log.recognise import Meaning
+        from rdmadiag.explain.log.meaning import Meaning
 
         found = replace(fields(self.text), tool=self.tool, stage=stage)
         return Meaning(kind, what, found, causes, look)

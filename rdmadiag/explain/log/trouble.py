@@ -27,7 +27,7 @@ _NAMED: Final = re.compile(
     # stacks
     r"|libfabric|\bofi\b|_ofi_|\bofi_|\bfi_[a-z]|\bucx|\buc[tp]_|\bud endpoint|nvshmem|ibgda|ibrc"
     r"|\bnixl|mooncake|\bjaccl|\bpsm[23x]?[ _:]|psm[23x][ _:]|hfi_userinit|libpsm"
-    r"|deepep|\buccl|rsocket|\bxlio|\bvma error"
+    r"|deepep|\buccl|rsocket|\bxlio|\bvma (?:error|warning|panic)"
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
@@ -38,7 +38,7 @@ _NAMED: Final = re.compile(
     r"|transport list|libnccl-net|\bmem registration|\bconnect eps\b|transport map|deep_?ep"
     r"|pingpong|\blid\b"
     # what is named after its hardware or its stack
-    r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca_|\bopenibd|\bmst(?:flint)?\b"
+    r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca(?:\b|_)|\bopenibd|\bmst(?:flint)?\b"
     r"|mlxfw|mlxconfig"
     r"|sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
     r"|\bsmc[_-][rd]|\brtrs"
@@ -48,7 +48,9 @@ _NAMED: Final = re.compile(
     r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b"
     r"|\bcqe\b|wc_status"
     r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
-    r"|\bcxi[0-9lp_:]|cxip?_|slingshot|\bmana [0-9a-f]{4}:|\bhcc[lp]\(|ucxx|\bib_?mads?\b|\bgniu?_"
+    r"|\bcxi[0-9lp_:]|cxip?_|slingshot|\bmana [0-9a-f]{4}:|\bhcc[lp]\("
+    r"|\b[rt]xc_id\b|\bVNI_[A-Z]|\bkv_?transfer|\bKVPoll\b|\bnic unit\b"
+    r"|ucxx|\bib_?mads?\b|\bgniu?_"
     r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address"
     # what a program calls its own objects: rnic_create_qp, cq_poll
     r"|\b\w*_(?:qp|cq|mr|pd|srq|hca|rma|ib)\b|\b(?:qp|cq|mr|srq|hca)_\w",
@@ -64,7 +66,7 @@ _HARMLESS: Final = re.compile(
     # counts, and their absence
     r"|\b(?:0|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
     r"|\b(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
-    r"|\berror[\"']?[ =:]+0\b(?!x)"
+    r"|\berror[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"
@@ -90,7 +92,8 @@ _STRONG: Final = re.compile(
     r"|bad (?!debt)\w+|lost connection|unexpected(?:ly)?|unhandled|killed|hang"
     rf"|unavailable|unsupported|does ?n[o']t|skipp(?:ed|ing)){_RIGHT})"
     # a constant or a class is named after what it says
-    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[A-Za-z](?:Error"
+    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED"
+    r"|NOT_FOUND|NOT_SUPPORTED|UNSUPPORTED|DENIED|TIMEDOUT|ABORTED|EXHAUSTED)\b|[A-Za-z](?:Error"
     r"|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
     r"|(?i:\bno (?:\w+ ){1,3}(?:active|usable|detected|available)\b)|\berr(?:no)?=-?[1-9]\d*\b"
@@ -130,7 +133,7 @@ _MILD: Final = re.compile(
 )
 _OTHER: Final = re.compile(
     # tests and builds
-    r"::test_|\bPASSED\b|\bFAILED tests?/|^not ok |^ok \d"
+    r"::test_|\bPASSED\b|\bFAILED tests?/|^not ok |^ok \d|\[ +(?:FAILED|PASSED|OK) +\]"
     r"|:\d+:\d+: (?:fatal )?(?:error|warning|note)|undefined reference"
     r"|^(?:g?make|ninja|CMake|cc1?|ld)(?:\[\d+\])?[ :]|^\[ *\d+ ?%\]|-W[a-z]"
     # packages and repositories
@@ -148,6 +151,10 @@ _OTHER: Final = re.compile(
     # adapters that have no RDMA, transports that are none, and plugins that were not built in
     r"|\b(?:ixgbe(?:vf)?|igbv?f?|igc|e1000e?|tg3|bnx2x?|r8169|be2net|atlantic) [0-9a-f]{4}:"
     r"|^libfabric:[\w:]{0,40}:(?:tcp|sockets|udp|shm|net|sm2):|\b(?:mpi|udp|smp)-conduit\b"
+    r"|\btcp_(?:ep|iface|cm|md|sockcm|sockcm_ep|listener)\.c:\d+ +UCX\b|\bAMUDP_"
+    r"|\b(?:lib)?bpf_|\blibbpf\b|CONFIG_BPF"
+    r"|\bModule (?!\S*(?:rdma|mlx|ib_|iw_|rxe|siw|verbs|efa|bnxt_re|hfi1|qedr|hns|nvme|nvidia|peer"
+    r"|gdr|xpmem|knem|lnet|lustre|iser|srp|mana|cxi))\S+ not found\b"
     r"|\bgetPluginParams\b|createBackend: unsupported|[Cc]annot change \w+ when RDMA is active"
     r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
     r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"

@@ -13,13 +13,9 @@ from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
 from rdmadiag.explain.log.kind import OF_RDMA, Kind
-from rdmadiag.explain.log.recognise import (
-    MOST_CAUSES,
-    TEXT_LIMIT,
-    Meaning,
-    is_output,
-    of_identifiers,
-)
+from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
+from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 
 if TYPE_CHECKING:

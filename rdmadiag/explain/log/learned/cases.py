@@ -16,7 +16,7 @@ from rdmadiag.frozen import dataclass
 
 FOLDER: Final = os.path.dirname(__file__)
 VOTERS: Final = 8
-_STEEP: Final = 1.5
+STEEP: Final = 1.5
 """A case votes with its likeness to this power."""
 _ALSO: Final = 0.6
 """What its further labels weigh."""
@@ -36,6 +36,7 @@ class Near:
 
     case: int
     likeness: float
+    shared: float  # the sum of the squares of the weights that both have
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +57,20 @@ class Cases:
             for number in numbers.split():
                 shared[int(number)] += square
         found = [
-            Near(number, each / math.sqrt(own) / self.cases[number].length)
+            Near(number, each / math.sqrt(own) / self.cases[number].length, each)
             for number, each in shared.items()
             if each > 0
         ]
         return tuple(sorted(found, key=lambda each: (-each.likeness, each.case)))
 
-    def causes(self, near: Iterable[Near]) -> tuple[str, ...]:
+    def causes(
+        self, near: Iterable[Near], voters: int = VOTERS, steep: float = STEEP
+    ) -> tuple[str, ...]:
         """What the nearest had, that with the most votes first."""
         known = (each for each in near if self.cases[each.case].labels)
         votes: Counter[str] = Counter()
-        for _, each in zip(range(VOTERS), known, strict=False):
-            weight = each.likeness**_STEEP
+        for _, each in zip(range(voters), known, strict=False):
+            weight = each.likeness**steep
             for place, label in enumerate(self.cases[each.case].labels):
                 votes[label] += weight * (_ALSO if place else 1.0)
         return tuple(label for label, _ in votes.most_common())

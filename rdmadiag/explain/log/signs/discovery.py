@@ -93,7 +93,7 @@ SIGNS: Final = (
         "named-device-absent",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|\bnonexistent\b|(?:device|HCA|port|NIC"
+        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|\bnonexistent\b|\b(?:device|HCA|port|NIC"
         r"|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
         r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate"
         r"|get).{0,40}(?:device|HCA|NIC)"
@@ -108,7 +108,7 @@ SIGNS: Final = (
         r"\bno (?!such|space)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
         r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
         r"|detect) (?:any )?(?:\w+ )?devices?",
-        ("uverbs-node-missing", "provider-missing", "no-rdma-device"),
+        ("no-rdma-device", "container-without-device", "provider-missing", "uverbs-node-missing"),
         (DEVICES, *LIBRARIES),
         only=OF_RDMA,
     ),

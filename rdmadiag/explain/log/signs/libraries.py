@@ -105,7 +105,8 @@ SIGNS: Final = (
         "memlock-limit",
         Kind.FAILURE,
         Stage.REG_MR,
-        r"RLIMIT_MEMLOCK|locked memory limit|(?:memlock|locked memory).{0,60}(?:too low|severely"
+        r"(?<!and/or that )RLIMIT_MEMLOCK|locked memory limit"
+        r"|(?:memlock|locked memory).{0,60}(?:too low|severely"
         r"|unlimited|insufficient|limits? (?:is|are)\b)",
         ("memlock",),
         (LIMIT, _LIMIT_OF_LAUNCHER, LIMIT_OF_SERVICE, LIMIT_IN_CONTAINER),

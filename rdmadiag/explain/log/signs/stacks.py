@@ -112,7 +112,7 @@ SIGNS: Final = (
         "no-device",
         Kind.FAILURE,
         Stage.OPEN,
-        r"ib devices? list.{0,20}(?:function not implemented|errno 38)"
+        r"(?:ib devices? list|get_device_list).{0,40}(?:function not implemented|\bENOSYS\b|\b38\b)"
         r"|is ib_uverbs loaded",
         ("ib-uverbs-not-loaded", "abi-mismatch", "no-rdma-device"),
     ),
@@ -159,7 +159,6 @@ SIGNS: Final = (
         r"|(?:fail\w*|unable|could ?n[o']t|cannot|could not) (?:to )?create (?:\w+ )?(?:rdma|cm)"
         r" event channel",
         ("rdma-ucm-not-loaded", "no-rdma-device", "rdma-cm-node-not-openable"),
-        errno=Errno.LAST,
     ),
     # --- connecting -------------------------------------------------------------------------------
     sign(

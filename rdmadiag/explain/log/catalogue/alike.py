@@ -1,0 +1,55 @@
+"""Causes of the messages that share words with a line which is none of them.
+
+What another stack, or another release, prints of the same trouble has most of its words. The
+words of a row are those of its message and of its condition; pairs of words are left out, and
+words that more than MOST rows have. `words.tsv` has them, each with its weight and the numbers of
+its rows: `python -m tests.explain.index_messages` writes it from the tables.
+
+>>> causes_alike("zap: could not lock the buffer: raise the memlock limit")[0][0]
+'memlock'
+"""
+
+import math
+import os
+from functools import cache
+from typing import Final
+
+from rdmadiag.explain.log.catalogue import FOLDER, NONE, rows
+from rdmadiag.explain.log.learned.cases import Case, Cases
+
+WORDS: Final = os.path.join(os.path.dirname(FOLDER), "words.tsv")
+MOST: Final = 400
+NEAREST: Final = 20
+"""Messages that vote for their causes."""
+STEEP: Final = 2.0
+"""A message votes with its likeness to this power."""
+LEAST: Final = 60.0
+"""What the nearest shares with the line, at least: some four words that few messages have."""
+
+
+@cache
+def _messages() -> Cases:
+    """All of them, as cases."""
+    with open(WORDS, encoding="utf-8") as table:
+        words = {word: rest for word, _, rest in (each.partition("\t") for each in table)}
+    columns = [row.split("\t")[4] for row in rows()]
+    squares = [0.0] * len(columns)
+    for rest in words.values():
+        weight, _, numbers = rest.partition("\t")
+        for number in numbers.split():
+            squares[int(number)] += float(weight) ** 2
+    cases = (
+        Case(() if labels == NONE else tuple(labels.split(",")), math.sqrt(square))
+        for labels, square in zip(columns, squares, strict=True)
+    )
+    return Cases(tuple(cases), words)
+
+
+def causes_alike(text: str) -> tuple[tuple[str, ...], bool]:
+    """Labels, that with the most votes first; and whether they may stand alone.
+
+    They do where the nearest message shares at least LEAST.
+    """
+    known = _messages()
+    near = known.near(text)
+    return known.causes(near, NEAREST, STEEP), near[:1] != () and near[0].shared >= LEAST

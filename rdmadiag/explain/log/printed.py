@@ -1,0 +1,62 @@
+"""What of a line a program printed: no source, patch or manual; and what it wrapped."""
+
+import re
+from typing import Final
+
+from rdmadiag.explain.log.fields import cleaned
+
+QUOTED: Final = re.compile(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
+"""A line of a log that a page shows, and nothing else beside it."""
+
+NOT_OUTPUT: Final = re.compile(
+    r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
+    r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
+    r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
+    r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
+    r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
+    r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
+    r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page about what is printed
+    r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
+    r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
+    r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
+    r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
+    r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
+)
+"""Source, patches, history, manuals and command lines: they name failures without any."""
+
+
+def is_output(text: str) -> bool:
+    """Whether a program may have printed it, and not as a detail."""
+    return not (NOT_OUTPUT.search(text) or _DETAIL.search(text))
+
+
+_CUT_OFF: Final = re.compile(
+    rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
+    rb"|\bvendor|\bopcode|\blen|\bdev|\bconnection|\bnetwork is|\bno such|\bcannot(?: allocate)?"
+    rb"|\binvalid|\btransport|\bretry(?: counter)?|\boperation not|\bbad|\bpermission|\bno route to"
+    rb"|\bprotocol not|\bno data|\bcompletion)\s*$",
+    re.IGNORECASE,
+)
+_BEGINS: Final = re.compile(
+    r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File )"
+)
+_REST: Final = 240
+
+
+def is_cut_off(line: bytes) -> bool:
+    """Whether it ends where no sentence does: a page or a terminal wrapped it."""
+    return _CUT_OFF.search(line[-64:]) is not None
+
+
+def with_rest(text: str, after: bytes) -> str:
+    """The line and the one below it, unless that is a line of its own."""
+    rest = after[:_REST].decode("utf-8", "replace").partition("\n")[0]
+    return text if not rest.strip() or _BEGINS.match(rest) else f"{text} {cleaned(rest)}"
+
+
+_DETAIL: Final = re.compile(
+    r"\bUCX  ?(?:TRACE|DATA|REQ|FUNC|DEBUG(?!.*error (?:handler|callback) called))\b"
+    r"|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
+    r"|\bNCCL INFO dlvsym failed\b|<info> fi_getinfo: provider \w+ returned"
+)
+"""What is tried in vain on healthy hosts too, and said to be a detail."""
