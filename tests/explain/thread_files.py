@@ -5,8 +5,8 @@ as the thread's own resolution shows it; it was labelled before `explain` was ru
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
 gathered and labelled after the rules were written: its first score is a first reading. So are
-`exam`, `second`, `third`, `fourth` and `fifth`, one after the other; the newest is set apart: no rule is
-written from it, and nobody who writes rules reads it. An address
+`exam`, `second`, `third`, `fourth` and `fifth`, one after the other; the newest is set apart: no
+rule is written from it, and nobody who writes rules reads it. An address
 `https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
 which gives its own number for it and not where it is from.
 """
