@@ -67,13 +67,17 @@ def lines_of(text: bytes) -> list[Numbered]:
 
 def needs_look(collector: "Collector", lines: list[Numbered]) -> bool:
     """Whether no failure is known, nor by the names of calls that the lines have."""
-    if collector.found is Found.FAILURE or collector.talk.has_result:
+    if _is_known(collector) or collector.talk.has_result:
         return False
     if not collector.says_trouble and any(names_rdma(line) for _, line in lines):
         for number, line in lines:
             if _may_be_told(line) and (meaning := of_identifiers(fields(line))):
                 collector.add(number, meaning)
-    return collector.found is not Found.FAILURE
+    return not _is_known(collector)
+
+
+def _is_known(collector: "Collector") -> bool:
+    return collector.found is Found.FAILURE
 
 
 def _may_be_told(line: str) -> bool:
