@@ -1,13 +1,13 @@
 """Write what `explain` learned of lines of trouble: `python -m tests.explain.learn_trouble`.
 
-Of the threads that are not held apart and of the excerpts of `corpus`: a text counts by the lines
-of most weight in it (a softened maximum), for it is not known which of its lines speak of trouble;
-those of logs without trouble speak of none. Each step goes against the error of one text, and the
-steps of a weight become the smaller, the more of them it had (Adagrad). Both kinds of texts count
-the same in sum.
+Of all threads but those of the newest exam, and of the excerpts of `corpus`: a text counts by the
+lines of most weight in it (a softened maximum), for it is not known which of its lines speak of
+trouble; those of logs without trouble speak of none. Each step goes against the error of one text,
+and the steps of a weight become the smaller, the more of them it had (Adagrad). Both kinds of texts
+count the same in sum. Weights that are next to nothing are left out.
 
 With "apart" it writes nothing: it prints how weights learned of nine tenths, by thread and by
-stack, weigh the texts of the tenth.
+stack, weigh the texts of the tenth. So are threads scored: by weights of others.
 """
 
 import math
@@ -15,14 +15,15 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
-from rdmadiag.explain.log.learned.trouble import Weights, features
-from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.explain.log.learned.trouble import Weights, features_of
+from rdmadiag.explain.log.whole import lines_of, needs_look
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
-from tests.explain.learned import FOLDS, by_stack, by_thread, fold
-from tests.explain.score import CORPORA
+from tests.explain.learned import by_stack, by_thread, fold
+from tests.explain.score import CORPORA, collected
 from tests.explain.score import FOLDER as CORPUS
 from tests.explain.score import read as read_corpus
 from tests.explain.thread_files import Thread, read
@@ -33,6 +34,8 @@ SHRINK: Final = 0.2
 """Of a weight, over all texts of a round."""
 FEWEST: Final = 3
 """Texts that must have a feature."""
+LIGHTEST: Final = 0.02
+"""A weight that is kept."""
 MOST_LINES: Final = 40
 _SHARP: Final = 2.0
 
@@ -48,14 +51,15 @@ class Text:
 
 def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
     """With its lines' features, as explain would see them."""
-    some = [each for each in lines.splitlines() if each.strip()][:MOST_LINES]
-    of_rdma = any(names_rdma(each) for each in some)
-    return Text(fails, tuple(features(each, of_rdma, len(some)) for each in some), thread)
+    text = "\n".join([each for each in lines.splitlines() if each.strip()][:MOST_LINES]).encode()
+    collector, some = collected(text), lines_of(text)
+    needs_look(collector, some)
+    return Text(fails, features_of([line for _, line in some], collector.found), thread)
 
 
 def texts() -> tuple[Text, ...]:
-    """Threads and excerpts; nothing that is held apart, or of the newest exam."""
-    threads = [each for each in read() if not (each.held or each.unread or each.seen)]
+    """Threads and excerpts; nothing that the project knew before, or of the newest exam."""
+    threads = [each for each in read() if not (each.unread or each.seen)]
     rows = [text_of(row.lines, row.fails, thread) for thread in threads for row in thread.rows]
     names = (*CORPORA, "stacks")
     some = [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]
@@ -94,7 +98,7 @@ def taught(some: Sequence[Text]) -> Weights:
                     down = slope * part / root + SHRINK * of[each] / len(kept)
                     steps[each] += down * down
                     of[each] -= STEP * down / math.sqrt(steps[each])
-    return Weights(alone, of)
+    return Weights(alone, {each: weight for each, weight in of.items() if abs(weight) >= LIGHTEST})
 
 
 def _softened(weights: Sequence[float]) -> list[float]:
@@ -108,15 +112,27 @@ def most_of(weights: Weights, text: Text) -> float:
     return max((weights.weight(each) for each in text.lines), default=-math.inf)
 
 
+class Others:
+    """For each thread the weights that other threads, or other stacks, gave."""
+
+    def __init__(self, by: Callable[[Thread], str], some: Sequence[Text]) -> None:
+        self._by = by
+
+        @cache
+        def without(number: int) -> Weights:
+            return taught([e for e in some if not e.thread or fold(by(e.thread)) != number])
+
+        self._without = without
+
+    def weights(self, thread: Thread) -> Weights:
+        """None of its own texts taught them."""
+        return self._without(fold(self._by(thread)))
+
+
 def apart(some: Sequence[Text], by: Callable[[Thread], str]) -> list[tuple[Text, float]]:
     """Each text of a thread with what weights of other threads, or stacks, say."""
-    found = []
-    for number in range(FOLDS):
-        mine = [e for e in some if e.thread and fold(by(e.thread)) == number]
-        rest = [e for e in some if not e.thread or fold(by(e.thread)) != number]
-        weights = taught(rest)
-        found += [(each, most_of(weights, each)) for each in mine]
-    return found
+    others = Others(by, some)
+    return [(e, most_of(others.weights(e.thread), e)) for e in some if e.thread]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdmadiag.explain.log.account import Account, Failure
+from rdmadiag.explain.log.account import Account, Collector, Failure
 from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.explain.log.scan import collect
@@ -155,9 +155,14 @@ def read(path: Path) -> tuple[Excerpt, ...]:
     return tuple(excerpts(path.read_text(encoding="utf-8")))
 
 
+def collected(log: bytes) -> Collector:
+    """Its lines, as the vocabulary's words take them up."""
+    return collect(_SIEVE.segments(io.BytesIO(log)))
+
+
 def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None = None) -> Score:
     """Explain it, as the command would; with others than the package's, where given."""
-    collector = collect(_SIEVE.segments(io.BytesIO(excerpt.log)))
+    collector = collected(excerpt.log)
     if _SIEVE.whole:
         read_whole(collector, _SIEVE.whole, trouble)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)

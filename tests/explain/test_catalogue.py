@@ -186,6 +186,15 @@ def test_nothing_is_found_in_what_hosts_print_without_trouble_of_rdma(line: str)
     assert recognise(line.encode()) is None
 
 
+def test_a_call_that_failed_behind_what_healthy_hosts_print_counts() -> None:
+    """The errno is that call's."""
+    healthy = "rpma: ibv_advise_mr() is not supported by the system"
+    assert recognise(f"{healthy}, errno 95".encode()) is None
+    meaning = recognise(f"{healthy}; ibv_reg_mr failed, errno 12".encode())
+    assert meaning is not None
+    assert (meaning.fields.call, meaning.fields.errno) == ("ibv_reg_mr", 12)
+
+
 def test_a_completion_that_failed_counts_on_a_line_that_healthy_hosts_print() -> None:
     line = "NET/IB : Using mlx5_0:1/RoCE; OOB eth0; status=IBV_WC_RETRY_EXC_ERR"
     found = recognise(line.encode())

@@ -1,10 +1,12 @@
 """A short text of which no line is understood by the vocabulary is read whole."""
 
 import io
+from typing import Final
 
 import pytest
 
-from rdmadiag.explain.log.learned.trouble import LEAST, Weights, features, shipped
+from rdmadiag.explain.log.kind import Found
+from rdmadiag.explain.log.learned.trouble import Weights, features, features_of, shipped
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.explain.log.whole import MOST_LINES, SHOWN, read_whole
@@ -12,10 +14,11 @@ from rdmadiag.sieve.lines import WHOLE, Sieve
 from tests.explain.learn_trouble import Text, apart, taught, text_of, texts
 from tests.explain.learned import by_thread
 from tests.explain.score import Excerpt, Score, score
-from tests.explain.thread_files import drawn
 
-HEAVY = Weights(0.0, {"TROUBLE": 9.0})
+HEAVY: Final = Weights(0.0, {"TROUBLE": 9.0})
 """A line with a word of trouble is one of trouble."""
+LIGHT: Final = Weights(-1.0, {})
+"""No line is."""
 
 
 def read(log: str, learned: Weights | None = None) -> Score:
@@ -32,7 +35,19 @@ def test_a_line_without_a_word_of_the_vocabulary_is_shown() -> None:
 
 def test_without_the_weights_it_would_pass() -> None:
     """The same, where nothing was learned of it."""
-    assert read("all is said\nthe gizmo collapsed: wrecked by a fault\n", Weights(0.0, {})).as_ok
+    assert read("all is said\nthe gizmo collapsed: wrecked by a fault\n", LIGHT).as_ok
+
+
+def test_a_line_that_no_rule_understood_is_forgotten_where_the_text_weighs_nothing() -> None:
+    """The words of the vocabulary alone had shown it."""
+    log = "ERROR the rdma gizmo is in a fault: stuck\n"
+    assert not read(log, HEAVY).as_ok
+    assert read(log, LIGHT).as_ok
+
+
+def test_a_failure_that_is_known_stays_whatever_the_text_weighs() -> None:
+    """It rests on a rule."""
+    assert not read("NCCL WARN Call to ibv_modify_qp failed with 110\n", LIGHT).as_ok
 
 
 def test_names_of_a_stack_that_nobody_knows() -> None:
@@ -45,7 +60,7 @@ def test_names_of_a_stack_that_nobody_knows() -> None:
 
 def test_names_alone_say_nothing_where_nothing_is_of_rdma() -> None:
     """Another program has contexts and buffers, too."""
-    assert read("openContext: rc = -13\n", Weights(0.0, {})).as_ok
+    assert read("openContext: rc = -13\n", LIGHT).as_ok
 
 
 @pytest.mark.parametrize(
@@ -130,12 +145,21 @@ def test_features_are_of_what_is_said() -> None:
     assert {"nixl", "backend", "error", "backend error", "NN", "RDMA", "TROUBLE & RDMA"} <= one
 
 
+def test_what_the_rules_say_and_what_stands_elsewhere_are_features_too() -> None:
+    """Of each line: those of the text are the same."""
+    one, other = features_of(["gizmo melted", "# rdma: a fault"], Found.WORDS)
+    assert {"FOUND words", "ANY gizmo", "ANY rdma"} <= one & other
+    assert ("gizmo" in one, "gizmo" in other) == (True, False)
+    assert ("OF OTHERS" in one, "OF OTHERS" in other) == (False, True)
+
+
 def test_taught_weights_tell_what_they_were_taught() -> None:
     """And what has the same words."""
     some = [text_of(f"step {n} done\nwidget melted", True) for n in range(6)]
     some += [text_of(f"step {n} done\nwidget made", False) for n in range(6)]
     weights = taught(some)
-    both = [weights.weights(line)[0][0] for line in ("the widget melted", "the widget made")]
+    lines = ("the widget melted", "the widget made")
+    both = [weights.weights([line], Found.NOTHING)[0] for line in lines]
     assert both[0] > 0 > both[1]
     assert taught([*some, Text(False, ())]).of.keys() == weights.of.keys()
 
@@ -150,13 +174,11 @@ def test_a_thread_is_weighed_by_what_others_taught() -> None:
 
 
 @pytest.mark.slow
-def test_the_table_is_what_its_script_makes_of_open_threads() -> None:
-    """None that is held apart, and none of the exams, is among the texts."""
+def test_the_table_is_what_its_script_makes_of_threads() -> None:
+    """None that is unread, and none that was known before, is among the texts."""
     some = texts()
-    threads = [each.thread for each in some if each.thread]
-    assert not any(drawn(each.address) or each.unread or each.seen for each in threads)
+    assert not any(each.thread.unread or each.thread.seen for each in some if each.thread)
     made, table = taught(some), shipped()
     assert made.of.keys() == table.of.keys()
     assert max(abs(made.of[each] - table.of[each]) for each in table.of) < 0.02
     assert abs(made.alone - table.alone) < 0.02
-    assert LEAST > 0

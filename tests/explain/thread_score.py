@@ -11,7 +11,8 @@ the project knew before, those of the folder `fresh`, gathered after the rules w
 those of the five folders EXAMS, gathered one after the other to be read once: of the newest only
 sums are printed, and nothing is learned. With the name of such a folder, or "open", as its
 argument it reads that part alone.
-`explain` is read with cases learned of other threads, of other stacks, and of none.
+
+`explain` is read with what was learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other
 stacks.
@@ -25,7 +26,9 @@ from typing import Final
 
 from rdmadiag.explain.log.learned.cases import NOTHING, Cases
 from rdmadiag.explain.log.learned.chances import Basis
+from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.frozen import dataclass
+from tests.explain.learn_trouble import Others, texts
 from tests.explain.learned import Apart, by_stack, by_thread, fold
 from tests.explain.score import Excerpt, score
 from tests.explain.thread_files import EXAMS, Row, Thread, read
@@ -72,9 +75,11 @@ def part_of(thread: Thread) -> str:
     return "held apart" if thread.held else "open"
 
 
-def explained(thread: Thread, row: Row, cases: Cases | None = None) -> Case:
-    """Explain it, as the command would; with these learned cases, where they are given."""
-    one = score(Excerpt(row.id, {}, row.lines.encode()), cases)
+def explained(
+    thread: Thread, row: Row, cases: Cases | None = None, trouble: Weights | None = None
+) -> Case:
+    """Explain it, as the command would; with what was learned of others, where it is given."""
+    one = score(Excerpt(row.id, {}, row.lines.encode()), cases, trouble)
     causes = tuple(each.label for each in one.found.causes) if one.found else ()
     rests_on = one.found.rests_on if one.found else None
     return Case(thread, row, causes, not one.as_ok, one.false, rests_on)
@@ -208,11 +213,21 @@ def main(arguments: Sequence[str]) -> int:
     rows = [(thread, row) for thread in threads for row in thread.rows]
     others = Apart(by_thread, every)
     stacks = Apart(by_stack, every)
-    cases = [explained(thread, row, others.cases(thread)) for thread, row in rows]
+    some = texts()
+    trouble = Others(by_thread, some)
+    cases = [
+        explained(thread, row, others.cases(thread), trouble.weights(thread))
+        for thread, row in rows
+    ]
     lines = list(by_part("explain, other threads", cases))
-    apart = [explained(thread, row, stacks.cases(thread)) for thread, row in rows]
+    trouble = Others(by_stack, some)
+    apart = [
+        explained(thread, row, stacks.cases(thread), trouble.weights(thread))
+        for thread, row in rows
+    ]
     lines += by_part("explain, other stacks", apart)
-    lines += by_part("nothing learned", [explained(*each, NOTHING) for each in rows])
+    nothing = Weights(0.0, {})
+    lines += by_part("nothing learned", [explained(*each, NOTHING, nothing) for each in rows])
     lines += by_part("grep", [grepped(thread, row) for thread, row in rows])
     lines += by_part("commonest, other threads", commonest(rows, lambda each: each.address))
     lines += by_part("commonest, other stacks", commonest(rows, lambda each: each.stack))

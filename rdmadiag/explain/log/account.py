@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.kind import EXACT, IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.kind import EXACT, IN_WORDS, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.learned.threads import Similar
 from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.talk import Talk
@@ -187,10 +187,25 @@ class Collector:
         return bool(self._groups or self._worded or self._unknown)
 
     @property
+    def found(self) -> Found:
+        """What was understood so far."""
+        if any(each.meaning.kind is not Kind.NOTE for each in self._groups.values()):
+            return Found.FAILURE
+        if self._worded or self._beside:
+            return Found.WORDS
+        if self._unknown or self._unexplained:
+            return Found.UNKNOWN
+        return Found.NOTE if self._groups else Found.NOTHING
+
+    @property
     def says_trouble(self) -> bool:
         """Something of RDMA failed, or may have: it would not exit 0."""
-        failed = any(each.meaning.kind is not Kind.NOTE for each in self._groups.values())
-        return failed or bool(self._worded or self._unknown or self._unexplained)
+        return self.found not in (Found.NOTE, Found.NOTHING)
+
+    def forget_what_is_not_understood(self) -> None:
+        """Keep failures that are known, notes and settings alone."""
+        for each in (self._worded, self._beside, self._silent, self._unknown, self._unexplained):
+            each.clear()
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""

@@ -17,6 +17,16 @@ UNSURE: Final = frozenset({IN_WORDS, STOPPED})
 """What is no failure that is known: it may be one."""
 
 
+class Found(StrEnum):
+    """What the lines of a log came to, before it was summed up."""
+
+    FAILURE = "failure"  # one that is known, or what followed from one
+    WORDS = "words"  # not understood, and its words suggest causes
+    UNKNOWN = "unknown"  # not understood
+    NOTE = "note"
+    NOTHING = "nothing"
+
+
 class Kind(StrEnum):
     """What a line is in the story of the job."""
 

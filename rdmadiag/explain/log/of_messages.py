@@ -7,10 +7,10 @@ from typing import Final
 from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, all_stated, remedy
 from rdmadiag.explain.log.catalogue import Message
-from rdmadiag.explain.log.fields import Fields
+from rdmadiag.explain.log.fields import Fields, fields
 from rdmadiag.explain.log.kind import EXACT, MESSAGE, Kind
 from rdmadiag.explain.log.meaning import Meaning, staged, unique, used
-from rdmadiag.explain.log.of_calls import by_gids, by_memory
+from rdmadiag.explain.log.of_calls import by_gids, by_memory, of_call
 from rdmadiag.explain.log.recall import named
 
 
@@ -18,12 +18,12 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     """What the line's structure says and what its words are known for: two witnesses.
 
     Where a stack prints the words on healthy hosts too, their errno and their sound of failure
-    say nothing; the status of a completion does.
+    say nothing; the status of a completion does, and a call that failed as the line goes on.
     """
     if known is not None:
         exact = known.what == "completion" or known.what in EXACT
         if message.kind is None and not exact:
-            return None
+            return _behind(message, found)
         if known.kind is not Kind.FAILURE or exact or not known.causes:
             return known
         share = BESIDE.get(known.what, OTHERS)
@@ -38,6 +38,11 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     several = by_memory(by_gids(several, found), found)
     look = remedy(several[0].label, found.platform) if several else ()
     return Meaning(message.kind, MESSAGE, found, several, look)
+
+
+def _behind(message: Message, found: Fields) -> Meaning | None:
+    rest = fields(message.behind(found.text), found.after, found.above)
+    return of_call(rest) if rest.call and rest.errno else None
 
 
 def _of_row(message: Message, found: Fields) -> tuple[Known, ...]:

@@ -1,8 +1,10 @@
-"""A short text is read whole, where no line of it was understood by the vocabulary's words.
+"""A short text is read whole, where no failure in it is known by the vocabulary's words.
 
 What people paste of a log is a few lines, and those of a stack that nobody here has seen have none
-of its words. Of a long log such lines are passed over: there, one line in a hundred that sounds
-like trouble would be one too many.
+of its words; while trouble of another program has some. What was learned of such texts decides
+whether a line is shown that no rule took up, and whether one stays that no rule understood.
+Of a long log such lines are passed over: there, one line in a hundred that sounds like trouble
+would be one too many.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -12,7 +14,7 @@ from rdmadiag.explain.log.catalogue import is_healthy
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
-from rdmadiag.explain.log.kind import OF_RDMA, Kind
+from rdmadiag.explain.log.kind import OF_RDMA, Found, Kind
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
@@ -27,39 +29,59 @@ MOST_LINES: Final = 60
 SHOWN: Final = 3
 """Lines that are shown, those of most weight."""
 
+Numbered = tuple[int, str]
+
 
 def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = None) -> None:
     """Look at every line of it, unless what failed is known, or that nothing did.
 
     With these learned weights, where they are given, else the package's.
     """
-    if collector.says_trouble or collector.talk.has_result:
-        return
-    lines = [
-        without_counters(cleaned(line)) for line in text.decode("utf-8", "replace").splitlines()
-    ]
-    if len(lines) > MOST_LINES:
-        return
-    told = [
-        (number, line[:TEXT_LIMIT])
-        for number, line in enumerate(lines, 1)
-        if is_output(line) and may_tell(line) and not is_healthy(line)
-    ]
-    if any(names_rdma(line) for line in lines):
-        for number, line in told:
-            if meaning := of_identifiers(fields(line)):
-                collector.add(number, meaning)
-    if collector.says_trouble:
+    lines = lines_of(text)
+    if not lines or not needs_look(collector, lines):
         return
     from rdmadiag.explain.log.learned.trouble import LEAST, shipped
 
-    weighed = (learned or shipped()).weights("\n".join(lines))
-    heavy = {number: weight for weight, number, _ in weighed if weight >= LEAST}
-    several = sorted((each for each in told if each[0] in heavy), key=lambda e: -heavy[e[0]])
-    for number, line in sorted(several[:SHOWN]):
+    said = [line for _, line in lines]
+    weighed = (learned or shipped()).weights(said, collector.found)
+    if collector.says_trouble:
+        if max(weighed) < LEAST:
+            collector.forget_what_is_not_understood()
+        return
+    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > LEAST]
+    several = sorted((each for each in heavy if _may_be_told(each[2])), key=lambda e: -e[0])
+    for _, number, line in sorted(several[:SHOWN], key=lambda each: each[1]):
         # What is noted names a cause already.
-        causes = () if collector.is_explained else _causes(line, "\n".join(lines))
+        causes = () if collector.is_explained else _causes(line, "\n".join(said))
         collector.add(number, Meaning(Kind.AFTERMATH, OF_RDMA, fields(line), causes, ()))
+
+
+def lines_of(text: bytes) -> list[Numbered]:
+    """Those that are not empty, each with its number; none of a longer text."""
+    lines = text.decode("utf-8", "replace").splitlines()
+    if len(lines) > MOST_LINES:
+        return []
+    several = ((n, without_counters(cleaned(line))) for n, line in enumerate(lines, 1))
+    return [(number, line[:TEXT_LIMIT]) for number, line in several if line.strip()]
+
+
+def needs_look(collector: "Collector", lines: list[Numbered]) -> bool:
+    """Whether no failure is known, nor by the names of calls that the lines have."""
+    if _is_known(collector) or collector.talk.has_result:
+        return False
+    if not collector.says_trouble and any(names_rdma(line) for _, line in lines):
+        for number, line in lines:
+            if _may_be_told(line) and (meaning := of_identifiers(fields(line))):
+                collector.add(number, meaning)
+    return not _is_known(collector)
+
+
+def _is_known(collector: "Collector") -> bool:
+    return collector.found is Found.FAILURE
+
+
+def _may_be_told(line: str) -> bool:
+    return is_output(line) and may_tell(line) and not is_healthy(line)
 
 
 def _causes(line: str, text: str) -> tuple[Known, ...]:

@@ -65,6 +65,15 @@ class Message:
         By where each part may end: a pattern with a part for each `*` would try all their lengths
         with each other, which takes minutes for a line that was made for it.
         """
+        return bool(self._ends(text))
+
+    def behind(self, text: str) -> str:
+        """What stands behind it in a text that has it."""
+        spaced = " ".join(text.split())
+        ends = self._ends(spaced.lower())
+        return spaced[ends[0] :] if ends else ""
+
+    def _ends(self, text: str) -> list[int]:
         first, *others = self.template.split(ANY)
         ends = [
             at + len(first)
@@ -73,7 +82,7 @@ class Message:
         ]
         for part in others:
             ends = list(_ends_near(ends, part, text))
-        return bool(ends)
+        return ends
 
     @property
     def is_healthy(self) -> bool:
