@@ -298,7 +298,7 @@ FACTS: Final = (
     *_covered(
         Kind.IDENTITY,
         """
-        host.sample host.recorded evidence.sysfs.devices[].node_desc
+        host.sample host.recorded evidence.sysfs.devices[].node_desc evidence.naming
         evidence.sysfs.devices[].ports[].gids.entries[].gid
         evidence.verbs.devices[].ports[].gids[].gid
         evidence.netdev.netdevs[].addresses evidence.routing.routes
@@ -316,7 +316,6 @@ FACTS: Final = (
         evidence.nldev.unreadable evidence.verbs evidence.sysfs.netdevs evidence.netdev.netdevs[]
         evidence.routing
         evidence.process evidence.system evidence.libraries evidence.modules evidence.ioreg
-        evidence.naming
         evidence.macos evidence.topology.adapters[] evidence.devlink.devices[].devices
         """,
     ),

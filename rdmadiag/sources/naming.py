@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.naming import NamedAddress, NamingFacts
 from rdmadiag.host import Host
@@ -65,10 +65,13 @@ def parse_services(raw: bytes) -> tuple[str, ...] | Missing:
 
 
 def read_naming(host: Host) -> NamingFacts:
-    """Each by itself."""
+    """Each by itself; nothing of a record from before."""
+    name = attribute(host, _HOSTNAME, parse_text)
+    if isinstance(name, Missing) and name.why is Why.ABSENT:  # every Linux has the file
+        return NamingFacts(NOT_IN_RECORD, NOT_IN_RECORD, NOT_IN_RECORD)
     hosts = host.read(_HOSTS, _LIMIT)
     return NamingFacts(
-        attribute(host, _HOSTNAME, parse_text),
+        name,
         hosts if isinstance(hosts, Missing) else parse_hosts(hosts),
         attribute(host, _SWITCH, parse_services),
     )

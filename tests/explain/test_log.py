@@ -356,7 +356,8 @@ def test_the_status_of_a_rejection_is_a_reason_and_no_errno(status: str) -> None
 def test_a_rejection_by_the_peers_program_is_not_that_nobody_listens() -> None:
     first = explained("nvme nvme0: Connect rejected: status 28 (consumer defined)").first
     assert first
-    assert (first.errno, [each.label for each in first.causes]) == (None, ["peer-refused"])
+    labels = [each.label for each in first.causes]
+    assert (first.errno, labels) == (None, ["peer-refused", "peer-address-wrong"])
 
 
 def test_a_rejection_of_iwarp_has_an_errno_below_0() -> None:

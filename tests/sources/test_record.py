@@ -132,7 +132,9 @@ def test_a_source_that_was_late_is_late_in_the_replay(roce, host_in_memory, save
 
     stuck = Stuck(roce.recording())
     recording, late = record(stuck, time.monotonic() + 1.5)
-    assert set(late) == {"nldev", "dcb", "ethtool", "counters", "netdev_counters", "resources"}
+    assert set(late) == {
+        *("nldev", "dcb", "ethtool", "programs", "counters", "netdev_counters", "resources")
+    }
     host = save(documents(recording, stuck.identity, late))
     evidence = gather(host, time.monotonic() + 20)
     assert evidence.nldev == late["nldev"]

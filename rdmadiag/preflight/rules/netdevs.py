@@ -329,7 +329,7 @@ def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
     ),
     needs=(
         *("ports", "port state", "GID table", "netdevs of GIDs", "netdev"),
-        *("nldev", "netdev of software ports"),
+        *("nldev", "netdev of software ports", "bonds of netdevs"),
     ),
 )
 def soft_roce_on_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
