@@ -14,7 +14,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Final
 
@@ -57,13 +57,19 @@ def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
     return Text(fails, features_of([line for _, line in some], collector.found), thread)
 
 
-def texts() -> tuple[Text, ...]:
+def texts(threads: Iterable[Thread] | None = None) -> tuple[Text, ...]:
     """Threads and excerpts; nothing that the project knew before, or of the newest exam."""
-    threads = [each for each in read() if not (each.unread or each.seen)]
-    rows = [text_of(row.lines, row.fails, thread) for thread in threads for row in thread.rows]
+    every = read() if threads is None else threads
+    some = [each for each in every if not (each.unread or each.seen)]
+    rows = [text_of(row.lines, row.fails, thread) for thread in some for row in thread.rows]
+    return (*rows, *_of_corpus())
+
+
+@cache
+def _of_corpus() -> tuple[Text, ...]:
     names = (*CORPORA, "stacks")
     some = [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]
-    return (*rows, *(text_of(each.log.decode("utf-8", "replace"), each.fails) for each in some))
+    return tuple(text_of(each.log.decode("utf-8", "replace"), each.fails) for each in some)
 
 
 def taught(some: Sequence[Text]) -> Weights:

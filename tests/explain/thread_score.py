@@ -213,7 +213,7 @@ def main(arguments: Sequence[str]) -> int:
     rows = [(thread, row) for thread in threads for row in thread.rows]
     others = Apart(by_thread, every)
     stacks = Apart(by_stack, every)
-    some = texts()
+    some = texts(every)
     trouble = Others(by_thread, some)
     cases = [
         explained(thread, row, others.cases(thread), trouble.weights(thread))

@@ -18,6 +18,7 @@ from rdmadiag.explain.log.kind import OF_RDMA, Found, Kind
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
+from rdmadiag.explain.log.signs import AFTERMATH
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     said = [line for _, line in lines]
     weighed = (learned or shipped()).weights(said, collector.found)
     if collector.says_trouble:
-        if max(weighed) < LEAST:
+        if max(weighed) < LEAST and not any(AFTERMATH.search(each) for each in said):
             collector.forget_what_is_not_understood()
         return
     heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > LEAST]
