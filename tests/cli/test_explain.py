@@ -44,7 +44,8 @@ def test_a_message_of_a_stack_is_named_by_its_likeliest_cause(
     [
         ("step 1 loss 2\n", 0, "OK"),
         ("", 3, "UNKNOWN"),
-        (ABORTED, 0, "OK"),
+        ("MPI_ABORT was invoked on rank 3\n", 0, "OK"),
+        (ABORTED, 3, "UNKNOWN"),
         (f"x\n{FAILED}{ABORTED}{ODD}", 2, "FAILED"),
         (ODD, 3, "UNKNOWN"),
     ],
