@@ -177,10 +177,10 @@ def test_each_end_is_shown_with_its_address_and_its_queue_pair() -> None:
         ("local", "mlx5_0/1", "GID 3: ::ffff:192.0.2.1, roce_v2", 17),
         ("remote", "mlx5_7/1", "GID 3: ::ffff:192.0.2.2, roce_v2", 18),
     ):
-        told = about(text(VERIFIED), end)
-        assert told.startswith(f"{end} {device} ethernet, active RC rts")
+        shown = about(text(VERIFIED), end)
+        assert shown.startswith(f"{end} {device} ethernet, active RC rts")
         for cell in (address, f"QPN {number}, PSN 1", "MTU 1024"):
-            assert cell in told
+            assert cell in shown
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_a_page_is_written(reports: Path, rdmadiag: Rdmadiag, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "told"),
+    ("argv", "code", "message"),
     [
         (("/nowhere",), 64, "/nowhere: No such file or directory"),
         ((), 64, "Missing argument 'PATH...'"),
@@ -303,12 +303,12 @@ def test_a_page_is_written(reports: Path, rdmadiag: Rdmadiag, tmp_path: Path) ->
     ],
 )
 def test_a_mistake_is_one_line(
-    argv: tuple[str, ...], code: int, told: str, rdmadiag: Rdmadiag
+    argv: tuple[str, ...], code: int, message: str, rdmadiag: Rdmadiag
 ) -> None:
     done = rdmadiag("fleet", "merge", *argv)
     assert (done.code, done.out) == (code, "")
     assert done.err.count("\n") == 1
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_mistake_is_a_document_too_where_one_is_wanted(rdmadiag: Rdmadiag) -> None:
