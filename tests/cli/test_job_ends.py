@@ -27,6 +27,9 @@ from tests.preflight.test_judge_ends import (
     two,
 )
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., Outcome]
 
 WAITS = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x30ddaf, GID ::ffff:192.0.2.1\n"

@@ -16,6 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from rdmadiag.samples import samples
 from tests.fleet_reports import finding, text
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 PROGRAM = (sys.executable, "-m", "rdmadiag", "fleet", "merge")
