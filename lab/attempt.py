@@ -34,7 +34,7 @@ class Ended:
     seconds: float
     peak: int  # KiB of memory, of the process or of its largest child
 
-    def told(self) -> tuple[int, str, str]:
+    def result(self) -> tuple[int, str, str]:
         """Exit code, outcome, stage."""
         document = self.document or {}
         return self.code, document.get("outcome", ""), document.get("stage", "")

@@ -93,7 +93,7 @@ class Document(BaseModel):
 
 
 class HostDocument(Document):
-    """One that is of a host."""
+    """A document of one host."""
 
     host: SerializeAsAny[Identity]
 

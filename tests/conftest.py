@@ -204,8 +204,12 @@ def roce() -> Machine:
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that a user names are read in this process, and not in a child."""
-    for module in ("host.recorded", "host.saved_sample", "host.toml_file", "report"):
+    """Files that a user names are read in this process, and not in a child.
+
+    A fork of a process with all these tests in it costs more than most commands.
+    """
+    modules = ("host.recorded", "host.saved_sample", "host.toml_file", "report", "host.given_file")
+    for module in modules:  # the last: for who imports it when it is needed
         monkeypatch.setattr(f"rdmadiag.{module}.understood", lambda _path, read, *_: read())
     monkeypatch.setattr("rdmadiag.sources.run._tasks", lambda _host: InTurn())
 

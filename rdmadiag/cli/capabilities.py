@@ -157,17 +157,18 @@ def _compare(
     from rdmadiag.view.unshown import why_unknown
 
     other = recorded(peer, reading.deadline)
-    _, mute, evidence = _look(other)
+    _, silent_there, evidence = _look(other)
     there = of_library(evidence.verbs)
     for side, seen, listed in ((reading, own, chosen), (other, evidence, there)):
         if not listed and (why := why_unknown(seen)):
             raise CannotTell(f"the devices of {side.identity.hostname} are not known: {why}")
     if stack is not None:
         there = [for_stack(each, stack) for each in there]
-    found = [each for each in differences(chosen, there) if each.device not in silent | mute]
+    unknown = silent | silent_there
+    found = [each for each in differences(chosen, there) if each.device not in unknown]
     unread = [
         f"{name} of {side.identity.hostname} is not known: {why}"
-        for side, every in ((reading, silent), (other, mute))
+        for side, every in ((reading, silent), (other, silent_there))
         for name, why in every.items()
     ]
     if unread and not found:
@@ -182,4 +183,4 @@ def _compare(
         from rdmadiag.render.capabilities import show_differences
 
         show_differences(found, reading.identity, other.identity)
-    return bool(mute)
+    return bool(silent_there)

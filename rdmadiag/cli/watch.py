@@ -91,7 +91,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     metavar="DEV",
     multiple=True,
     shell_complete=complete_devices,
-    help="Open this device, to be told of its asynchronous events too. Can be repeated.",
+    help="Open this device, for its asynchronous events too. Can be repeated.",
 )
 @click.option(
     "--for",
@@ -128,7 +128,7 @@ def command(
     changed. A terminal gets a
     screen, a pipe lines, --json one document a line. explain --ring shows what was before.
 
-    Exits 0 as it was told to end, 3 where events were lost or nothing can be listened to, 74
+    Exits 0 where it was ended, 3 where events were lost or nothing can be listened to, 74
     where the ring could not be written, 124 where whoever reads its output held it up to the end.
     """
     if sys.platform != "linux":

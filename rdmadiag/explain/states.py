@@ -11,7 +11,7 @@ from rdmadiag.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StateMeaning:
-    """One row."""
+    """What a state means, and the commands to run next."""
 
     state: PortState | PhysState | QpState
     meaning: str

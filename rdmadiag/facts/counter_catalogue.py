@@ -51,7 +51,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One counter."""
+    """What a counter counts, its unit and its width."""
 
     group: Group
     unit: Unit

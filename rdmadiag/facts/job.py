@@ -111,7 +111,7 @@ class JobSample:
 
 @dataclass(frozen=True, slots=True)
 class WantedSample:
-    """What to look at."""
+    """What a sample is taken of."""
 
     pids: tuple[int, ...]
     ports: tuple[tuple[str, int], ...]  # device and number of those whose counters are read

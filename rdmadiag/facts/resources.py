@@ -52,7 +52,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class DeviceResources:
-    """One device's objects."""
+    """The objects of one device, by owner."""
 
     index: int  # DEV_INDEX
     name: str

@@ -34,7 +34,7 @@ class Of(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One row."""
+    """A fact that records are compared by: where it stands, and what a difference means."""
 
     kind: Kind
     paths: tuple[str, ...]  # the first that has a value is taken

@@ -37,7 +37,7 @@ _FILES_EACH: Final = 6  # both ends of three pipes
 
 
 class CannotLaunch(Exception):
-    """One line."""
+    """Nothing was started; why, in one line."""
 
 
 class Stopped(BaseException):

@@ -230,7 +230,7 @@ class Pieces:
         return self._depth <= 0 and not self._in_text
 
     def content(self) -> bytes:
-        """All of it."""
+        """The bytes of the document, lines joined."""
         return b"".join(self._pieces)
 
 

@@ -118,7 +118,7 @@ class Results:
         ]
 
     def meetings(self) -> list[Meeting]:
-        """All of them."""
+        """All attempts, each with what both of its ends found."""
         return [
             Meeting(number, sender, receiver, met.of_sender, met.of_receiver)
             for (number, sender, receiver), met in self.met.items()

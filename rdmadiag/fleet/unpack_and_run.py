@@ -27,7 +27,7 @@ _GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
 
 
 class Failed(Exception):
-    """One line."""
+    """Why the archive could not be unpacked or started, in one line."""
 
 
 def read(size: int) -> bytes:

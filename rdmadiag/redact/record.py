@@ -285,7 +285,7 @@ class _Run:
     # --- parts ---------------------------------------------------------------------------
 
     def record(self, old: Recording, late: Mapping[str, Missing]) -> Redacted:
-        """All parts."""
+        """The recording with pseudonyms: files, answers of commands, netlink and refusals."""
         new = Recording()
         for question, refused in old.refused.items():
             for subject, missing in refused.items():

@@ -68,7 +68,7 @@ _LONG: Final = 20  # digits of what is no number of a kernel: a container's, a c
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """As whole words."""
+    """Any of the patterns, where no letter or digit touches it."""
     joined = "|".join(patterns)
     return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{joined})(?![A-Za-z0-9])") if joined else None
 

@@ -104,7 +104,7 @@ class Values:
         return {self._text(name): self.variable(name, value) for name, value in variables.items()}
 
     def variable(self, name: str, value: str) -> str:
-        """One value."""
+        """The value of an environment variable, by what the variable names."""
         if value == WITHHELD:
             return value
         if name in _PATHS:

@@ -18,11 +18,17 @@ _FEW: Final = 3
 _VALUE: Final = 100  # letters
 _SHORT: Final = 60  # letters, of one part of a value
 _BEFORE: Final = 20  # letters of it before what differs
-_HEAD: Final = {
+_OF_ONE: Final = {
     ChangeKind.WORSE: "New problems:",
     ChangeKind.BETTER: "Fixed:",
     ChangeKind.CHANGED: "Other changes:",
 }
+_OF_TWO: Final = {
+    ChangeKind.WORSE: "Problems of B alone:",
+    ChangeKind.BETTER: "Problems of A alone:",
+    ChangeKind.CHANGED: "Other differences:",
+}
+"""Of two hosts: nothing was fixed from one to the other."""
 _STYLE: Final = {
     "worse": "bold red",
     "better": "bold green",
@@ -78,18 +84,20 @@ def answer(found: Differences) -> tuple[str, str]:
     worse, better = (_findings(found, kind) for kind in (ChangeKind.WORSE, ChangeKind.BETTER))
     changed = _count_changed(found)
     lacking = sum(each.counts for each in found.not_compared)
-    rest = [counted(changed, "other change")] if changed else []
+    noun = "change" if found.hosts.is_same else "difference"
+    rest = [counted(changed, f"other {noun}")] if changed else []
     if lacking:
         rest.append(f"{counted(lacking, 'thing')} could not be compared")
+    new, fixed = ("new", "fixed") if found.hosts.is_same else ("only in B", "only in A")
     if worse:
-        word = "new" if worse[0].severity_before is None else "more severe"
+        word = new if worse[0].severity_before is None else "more severe"
         said = _first(word, worse, worse[0].after or worse[0].before)
-        return "worse", "; ".join([said, *([f"{len(better)} fixed"] if better else []), *rest])
+        return "worse", "; ".join([said, *([f"{len(better)} {fixed}"] if better else []), *rest])
     if better:
-        word = "fixed" if better[0].severity_after is None else "less severe"
+        word = fixed if better[0].severity_after is None else "less severe"
         return "better", "; ".join([_first(word, better, better[0].before), *rest])
     if changed:
-        said = f"{counted(changed, 'change')}, and no problem is new or fixed"
+        said = f"{counted(changed, noun)}, and no problem is {new} or {fixed}"
         return "changed", "; ".join([said, *rest[1:]])
     if lacking:
         return "unknown", "; ".join(["what both records have is the same", *rest])
@@ -121,12 +129,13 @@ def _hosts(found: Differences, before: Identity, after: Identity) -> str:
 
 def body(found: Differences, out: Console, *, verbose: bool, remedies: bool = True) -> None:
     """All but the answer."""
+    heads = _OF_ONE if found.hosts.is_same else _OF_TWO
     for kind in ChangeKind:
         every = found.of_kind(kind)
         if not every:
             continue
         out.print()
-        say(out, Text(_HEAD[kind], "bold"))
+        say(out, Text(heads[kind], "bold"))
         for finding, facts in _by_finding(every):
             if finding is not None:
                 _finding(out, finding)

@@ -1,4 +1,4 @@
-"""A JUnit report: one suite, one case for each rule at each place that it spoke of.
+"""A JUnit report: one suite, one case for each rule at each place that it names.
 
 What is unknown, or could not be checked, is skipped, never passed. A warning fails where it
 counts (--fail-on).

@@ -72,7 +72,7 @@ def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
     yield family("status", f"The verdict: {STATUS_HELP}", (), [((), status)])
     yield family(
         "check_status",
-        f"Each rule, where it spoke: {STATUS_HELP}",
+        f"Each rule, for each device and port that it names: {STATUS_HELP}",
         ("check", *_PORT),
         (
             (

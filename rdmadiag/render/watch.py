@@ -222,7 +222,7 @@ class Screen:
         return None
 
     def drawing(self) -> RenderableType:
-        """All of it."""
+        """The screen as it is now: counts, losses, the last events."""
         head = Text(f"{self._host.hostname}: {counted(self._count, 'event')}", "bold")
         if self._lost:
             head.append(f", {counted(self._lost, 'loss')}", STYLE["unknown"])

@@ -18,7 +18,7 @@ _PORT: Final = 0xFFFFFFFF  # int port_num, of a union with pointers
 
 
 class AsyncEvents:
-    """Of one end."""
+    """The asynchronous events of one end, written as records."""
 
     def __init__(self, context: Context, end: EndName, write: Callable[[Record], None]) -> None:
         self._context = context

@@ -50,6 +50,13 @@ class Meeting:
     near: str | None  # this host's address on that connection, where it is known
 
 
+def waiting_until(meeting: Meeting | None, now: float, deadline: float) -> float:
+    """When an end stops waiting for its peer: one that connects, after a share of its time."""
+    if meeting and meeting.role == "listen":
+        return now + meeting.wait
+    return now + (deadline - now) * _WAITING_SHARE
+
+
 @dataclass(frozen=True, slots=True)
 class How:
     """How the ends of this host are made and waited for; the peer's need not be so."""
@@ -249,9 +256,6 @@ def _watch(
     seconds = deadline - start
     reserved = min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds * _RESERVED_SHARE))
     now = time.monotonic()
-    until = now + (deadline - reserved - now) * _WAITING_SHARE
-    if meeting and meeting.role == "listen":
-        until = now + meeting.wait
     request = Request(
         platform=platform,
         library=child.LIBRARY[platform],
@@ -261,7 +265,7 @@ def _watch(
         meet=meeting.role if meeting else None,
         host=meeting.host if meeting else "",
         port=meeting.port if meeting else 0,
-        until=until,
+        until=waiting_until(meeting, now, deadline - reserved),
         secret=None if secret is None else secret.hex(),
         pkey_index=wanted.pkey_index,
         sizes=how.sizes,

@@ -87,7 +87,7 @@ class Side:
 
 @dataclass(slots=True)
 class Met:
-    """The peer."""
+    """The peer that was met: its queue pair, and the messages of both ends."""
 
     side: Side
     talk: Talk
@@ -121,7 +121,7 @@ class Listening:
     secret: bytes | None
     visitors: list[_Visitor] = field(default_factory=list)
     count: int = 0  # that came
-    refused: tuple[str, str] | None = None  # the last that spoke: who, and why not
+    refused: tuple[str, str] | None = None  # the last that was turned away: who, and why
 
     def meet(self, listener: Identifier) -> Met:
         """The first peer of ours that comes in time; raises Nobody, ProtocolError, EventFailed."""
@@ -217,7 +217,7 @@ class Listening:
         return None
 
     def _established(self, visitor: _Visitor) -> bool:
-        """Whether that was all."""
+        """Whether the visitor is done with: one of ours has its messages yet to come."""
         if visitor.hello is None:
             by_sidr = isinstance(visitor.side.end, UdEnd)
             self._turn_away(visitor, _NOT_OURS_BY_SIDR if by_sidr else _NOT_OURS)

@@ -153,7 +153,7 @@ class CmSide(Side):
         cm_meeting.Side.check(made, self._own)
 
     def resolve_route(self) -> None:
-        """Its path."""
+        """Resolves the route to the peer; raises CallFailed and what a wrong event raises."""
         made = self._held
         made.resolve_route(RESOLVE_MILLISECONDS)
         self._await(made, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)

@@ -26,7 +26,7 @@ from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, records, rtr_record
-from rdmadiag.verbs.attempt import NO_CM_ON_MAC, Meeting
+from rdmadiag.verbs.attempt import NO_CM_ON_MAC, Meeting, waiting_until
 from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
 from rdmadiag.verbs.outcome import TOUCHING, seen_events, teardown
 from rdmadiag.verbs.records import (
@@ -45,7 +45,6 @@ from rdmadiag.view.select import Selector
 _LOOKING_SHARE: Final = 0.5  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 1.0
 _RESERVED_SECONDS: Final = 2.0  # before the deadline, from which the child puts everything back
-_WAITING_SHARE: Final = 0.5  # of what is left then: at most this goes to a peer's listener
 _OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)
 """Queue pairs that the kernel keeps on every port."""
 
@@ -219,9 +218,6 @@ def _request(
     secret: bytes | None,
 ) -> ExerciseRequest:
     now = time.monotonic()
-    until = now + (deadline - _RESERVED_SECONDS - now) * _WAITING_SHARE
-    if meeting and meeting.role == "listen":
-        until = now + meeting.wait
     return ExerciseRequest(
         platform=platform,
         library=child.LIBRARY[platform],
@@ -231,7 +227,7 @@ def _request(
         meet=meeting.role if meeting else None,
         host=meeting.host if meeting else "",
         port=meeting.port if meeting else 0,
-        until=until,
+        until=waiting_until(meeting, now, deadline - _RESERVED_SECONDS),
         secret=None if secret is None else secret.hex(),
         cells=cells,
         unclaimed=tuple(

@@ -52,7 +52,7 @@ from rdmadiag.verbs.work import NotConnected
 
 
 class Run:
-    """One run."""
+    """The cells of a request in turn, on objects of this process."""
 
     def __init__(self, request: ExerciseRequest, transcript: Transcript, bounds: Bounds) -> None:
         self._request = request

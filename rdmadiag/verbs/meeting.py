@@ -99,7 +99,7 @@ class _Visitors:
         self._command: Command = command
         self._waiting: list[_Visitor] = []
         self._count = 0
-        self._refused: tuple[str, str] | None = None  # the last that spoke: who, and why not
+        self._refused: tuple[str, str] | None = None  # the last that was turned away: who, and why
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +109,7 @@ class _Visitors:
             each.peer.turn_away("another peer was met, or the wait is over")
 
     def descriptors(self) -> list[int]:
-        """To wait for."""
+        """The sockets of those who have connected, for poll(2)."""
         return [each.peer.fileno() for each in self._waiting]
 
     def patience(self) -> float:

@@ -52,7 +52,7 @@ class Interest:
             raise
 
     def close(self) -> None:
-        """Leave it."""
+        """Leaves the group."""
         self._socket.close()
 
 

@@ -209,7 +209,7 @@ class Pair:
         self.eventually(lambda: event.number in side.async_events(), f"no {event.constant}")
 
     def arm(self) -> None:
-        """Both ends."""
+        """Arms the completion queues of both ends."""
         for end in self.ends:
             end.arm()
 

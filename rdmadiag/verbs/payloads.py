@@ -58,7 +58,7 @@ class Payloads:
         """Round trips of the loop that are done."""
 
     def move(self) -> None:
-        """All but the last turn."""
+        """Payloads in turns, verified and timed, up to the last turn."""
         if self._facts.payload_bytes > SMALL_BYTES:
             self._verify(0)
         self._verify(1)

@@ -96,7 +96,7 @@ class Inbox:
         return not self._held
 
     def add(self, chunk: bytes) -> None:
-        """What has come."""
+        """Takes bytes as they arrive."""
         self._held += chunk
 
     def take(self) -> dict[str, Any] | None:

@@ -81,7 +81,7 @@ class EndName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One line."""
+    """What a child writes: a line of JSON, its class by `kind`."""
 
     kind: ClassVar[Kind]
     at: float = 0.0  # seconds since the start that the parent gave
@@ -509,7 +509,7 @@ _MOST: Final = 1e12  # of a number with a fraction, all of which are times
 
 
 def encode(record: Record) -> bytes:
-    """One line."""
+    """The record as a line of JSON."""
     row = {"kind": record.kind} | _plain(record)
     return json.dumps(row, default=_plain).encode() + b"\n"
 

@@ -10,7 +10,7 @@ _LEAST_VARIETY: Final = 8
 
 
 def made() -> str:
-    """A new one."""
+    """A new secret: 32 random bytes in hexadecimal."""
     return secrets.token_hex(_NEW_BYTES)
 
 

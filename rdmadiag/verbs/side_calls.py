@@ -112,7 +112,7 @@ def _nothing(value: Any) -> None:
 
 
 def optional(field: Field) -> Field:
-    """Or None."""
+    """The same field, which may be None."""
     return Field(
         lambda value: None if value is None else field.read(value),
         lambda value: None if value is None else field.plain(value),

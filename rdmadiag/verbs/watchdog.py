@@ -193,7 +193,7 @@ class _PassedOn:
         self._child = child
 
     def note(self, number: int, _frame: FrameType | None) -> None:
-        """Pass it on, once."""
+        """Passes the first signal on to the child."""
         if self.signal is None:
             self.signal, self.at = number, time.monotonic()
             with suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from rdmadiag.watch.route import unreadable
 
 
 def parse_async(line: bytes) -> Happened:
-    """One line."""
+    """An event of a device, from the line of JSON that the child wrote."""
     try:
         found: Any = json.loads(line)
         device, failed = found["device"], found.get("failed")

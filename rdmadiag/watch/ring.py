@@ -47,7 +47,7 @@ def text(event: Event) -> bytes:
 
 
 def encode(event: Event) -> bytes:
-    """One record."""
+    """An event as a record of the ring."""
     return encode_line(text(event))
 
 

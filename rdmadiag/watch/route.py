@@ -82,14 +82,14 @@ class Links:
             return
 
     def set(self, index: int, state: LinkState) -> LinkState | None:
-        """What it was before."""
+        """Keeps the state of a link; returns the one before, None of a new link."""
         before = self.known.get(index)
         self.known[index] = state
         self.names[index] = state.name
         return before
 
     def forget(self, index: int) -> None:
-        """One that was removed."""
+        """Drops a link that was removed."""
         self.known.pop(index, None)
         self.names.pop(index, None)
 

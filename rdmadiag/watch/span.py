@@ -84,7 +84,7 @@ class _Reader:
         self._torn.append(what)
 
     def event(self, event: Event) -> None:
-        """The next one."""
+        """Takes an event, in their order."""
         begins = _is(event, Action.BEGAN)
         before, self._before = self._before, event
         self._place_torn(before, event.time)
@@ -104,7 +104,7 @@ class _Reader:
                 self._say(f"{event.happened.subject}: {why}")
 
     def finish(self, alive: Event | None) -> None:
-        """After the last one."""
+        """Ends the spans; `alive` is what the process that writes the ring said last."""
         before = self._before
         self._place_torn(before, float("inf"))
         ended = before is not None and _is(before, Action.ENDED)

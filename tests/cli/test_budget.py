@@ -45,7 +45,9 @@ def test_two_records_that_take_too_long_are_not_known(
     """As a side that could not be read: 3."""
     slow = {"compat": "view.compat.compat", "diff": "fleet.record_diff.differences"}
     monkeypatch.setattr(f"rdmadiag.{slow[name]}", spin)
-    outcome = rdmadiag(name, record, record, "--timeout", "1")
+    bounded = budget.budget
+    monkeypatch.setattr(f"rdmadiag.cli.{name}.budget", lambda _, refusal: bounded(0.2, refusal))
+    outcome = rdmadiag(name, record, record)
     assert (outcome.code, outcome.out) == (3, "")
     assert outcome.err.startswith("rdmadiag: what is in the record takes more than ")
 

@@ -386,8 +386,8 @@ def test_a_full_disk_behind_stdout_is_one_line(form: str, code: int) -> None:
     argv = (sys.executable, "-m", "rdmadiag", "preflight", "-o", form, "--sample", "roce-healthy")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, check=False)
-    told = b"rdmadiag: stdout: No space left on device\n"
-    assert (done.returncode, done.stderr) == (code, told)
+    message = b"rdmadiag: stdout: No space left on device\n"
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 def test_a_closed_stderr_changes_no_code() -> None:

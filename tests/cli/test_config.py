@@ -9,6 +9,9 @@ import pytest
 from rdmadiag import samples
 from rdmadiag.cli.config import config_path
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 
@@ -122,7 +125,7 @@ def test_a_command_of_a_group_has_its_table_in_the_groups(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[fleet.mrege]\n", "fleet.mrege: no such command; did you mean merge?"),
         ("[fleet]\nmerge = 1\n", "fleet.merge: expected a table"),
@@ -130,11 +133,11 @@ def test_a_command_of_a_group_has_its_table_in_the_groups(
     ],
 )
 def test_a_mistake_in_the_table_of_a_group_is_named(
-    text: str, told: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
+    text: str, message: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
 ) -> None:
     path = configure(text)
     refused = rdmadiag("fleet", "merge", "x.json")
-    assert (refused.code, refused.err) == (64, f"rdmadiag: {path}: {told}\n")
+    assert (refused.code, refused.err) == (64, f"rdmadiag: {path}: {message}\n")
 
 
 def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag) -> None:
@@ -144,7 +147,7 @@ def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("timeout = ", ":1: Invalid value"),
         ("\ntimeot = 1\n", ": timeot: no such key outside of a table; did you mean timeout?"),
@@ -171,12 +174,12 @@ def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag
     ],
 )
 def test_a_mistake_names_file_and_key(
-    text: str, told: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
+    text: str, message: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
 ) -> None:
     path = configure(text)
     refused = rdmadiag("preflight", "--sample", "roce-healthy")
     assert (refused.code, refused.out) == (64, "")
-    assert refused.err.startswith(f"rdmadiag: {path}{told}")
+    assert refused.err.startswith(f"rdmadiag: {path}{message}")
     assert refused.err.count("\n") == 1
 
 

@@ -10,6 +10,9 @@ from lab.machine import Machine
 from lab.samples import roce_host
 from rdmadiag.cli.exits import FAILS_ON, PLAIN, PROFILES
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 TABLE = {

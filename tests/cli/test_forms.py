@@ -54,10 +54,10 @@ def test_the_first_line_alone(rdmadiag: Rdmadiag) -> None:
 
 
 def test_verbose_says_what_each_source_gave(rdmadiag: Rdmadiag) -> None:
-    told = rdmadiag("preflight", "--sample", "mac-bridged", "--verbose")
-    assert "rdmadiag: ioreg: read\n" in told.err
-    assert re.search(r"all sources took [0-9.]+ s\n$", told.err)
-    assert "sysfs" not in told.err, "a Mac has none"
+    printed = rdmadiag("preflight", "--sample", "mac-bridged", "--verbose")
+    assert "rdmadiag: ioreg: read\n" in printed.err
+    assert re.search(r"all sources took [0-9.]+ s\n$", printed.err)
+    assert "sysfs" not in printed.err, "a Mac has none"
 
 
 def test_quiet_and_verbose_exclude_each_other(rdmadiag: Rdmadiag) -> None:

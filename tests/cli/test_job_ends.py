@@ -27,6 +27,9 @@ from tests.preflight.test_judge_ends import (
     two,
 )
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., Outcome]
 
 WAITS = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x30ddaf, GID ::ffff:192.0.2.1\n"
@@ -37,8 +40,8 @@ WRONG = one(neighbours={ROW: (PERMANENT, OTHER_MAC)})
 
 
 @pytest.fixture
-def told(tmp_path: Path, rdmadiag: Rdmadiag) -> Callable[..., Outcome]:
-    def tell(here: Machine, there: Machine | None, log: str, *more: str) -> Outcome:
+def seen(tmp_path: Path, rdmadiag: Rdmadiag) -> Callable[..., Outcome]:
+    def explain(here: Machine, there: Machine | None, log: str, *more: str) -> Outcome:
         for name, machine in (("node1", here), ("node2", there)):
             folder = tmp_path / "reports" / name
             if machine is not None and not folder.exists():
@@ -47,7 +50,7 @@ def told(tmp_path: Path, rdmadiag: Rdmadiag) -> Callable[..., Outcome]:
         logs = ("--log", f"{tmp_path}/node1.log", "--log", f"{tmp_path}/node2.log")
         return rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", *more)
 
-    return tell
+    return explain
 
 
 def of_reports(outcome: Outcome) -> dict[str, Any]:
@@ -56,9 +59,9 @@ def of_reports(outcome: Outcome) -> dict[str, Any]:
 
 
 def test_logs_that_only_wait_are_answered_by_what_both_reports_prove(
-    told: Callable[..., Outcome],
+    seen: Callable[..., Outcome],
 ) -> None:
-    outcome = told(WRONG, two(), WAITS)
+    outcome = seen(WRONG, two(), WAITS)
     assert outcome.code == 2
     said = " ".join(outcome.out.split())
     assert said.startswith(
@@ -66,7 +69,7 @@ def test_logs_that_only_wait_are_answered_by_what_both_reports_prove(
         f"192.0.2.2, and eth0 of node2 has {PEER_MAC}"
     )
     assert "# on node1 ip neigh show 192.0.2.2 dev eth0" in said
-    found = of_reports(told(WRONG, two(), WAITS, "--json"))
+    found = of_reports(seen(WRONG, two(), WAITS, "--json"))
     assert (found["hosts"], found["object"]) == (
         ["node1"],
         "neighbour entry of 192.0.2.2 on eth0",
@@ -78,27 +81,27 @@ def test_logs_that_only_wait_are_answered_by_what_both_reports_prove(
 
 
 def test_logs_that_only_wait_and_reports_that_fit_have_commands_to_run(
-    told: Callable[..., Outcome],
+    seen: Callable[..., Outcome],
 ) -> None:
-    outcome = told(one(), two(), WAITS)
+    outcome = seen(one(), two(), WAITS)
     said = " ".join(outcome.out.split())
     assert "The reports of node1 and node2 beside each other show nothing that keeps them" in said
     assert "rdmadiag pingpong --allow-rtr --listen ADDRESS" in said
-    found = of_reports(told(one(), two(), WAITS, "--json"))
+    found = of_reports(seen(one(), two(), WAITS, "--json"))
     assert (found["is_clear"], found["cause"], found["findings"]) == (True, None, [])
 
 
-def test_less_than_all_of_both_is_said(told: Callable[..., Outcome]) -> None:
-    outcome = told(one(), two(rules=None), WAITS)
+def test_less_than_all_of_both_is_said(seen: Callable[..., Outcome]) -> None:
+    outcome = seen(one(), two(rules=None), WAITS)
     said = " ".join(outcome.out.split())
     assert "show nothing, but not all of both was read" in said
     assert "not looked at: node2: " in said
 
 
 def test_what_the_reports_prove_comes_first_and_what_they_contradict_last(
-    told: Callable[..., Outcome],
+    seen: Callable[..., Outcome],
 ) -> None:
-    document = told(WRONG, two(), NO_ANSWER, "--json").document
+    document = seen(WRONG, two(), NO_ANSWER, "--json").document
     causes = document["first"]["failure"]["causes"]
     assert (causes[0]["label"], causes[0]["standing"]) == ("peer-unreachable", "confirmed")
     standing = {each["label"]: each["standing"] for each in causes}
@@ -148,11 +151,11 @@ HOSTS = {"/proc/sys/kernel/hostname": "node1\n", "/etc/nsswitch.conf": "hosts: f
     ids=["nobody's", "loopback", "broadcast"],
 )
 def test_a_name_is_the_address_that_the_hosts_own_file_has_for_it(
-    told: Callable[..., Outcome], address: str, label: str, proven: bool
+    seen: Callable[..., Outcome], address: str, label: str, proven: bool
 ) -> None:
     here = one(files={**HOSTS, "/etc/hosts": f"{address} node2\n"})
     log = f"{WAITS}Couldn't connect to node2:18515\n"
-    found = of_reports(told(here, two(), log, "--json"))
+    found = of_reports(seen(here, two(), log, "--json"))
     assert (found["cause"]["label"], found["hosts"], found["object"]) == (
         *(label, ["node1"]),
         f"address {address}",
@@ -163,10 +166,10 @@ def test_a_name_is_the_address_that_the_hosts_own_file_has_for_it(
 
 @pytest.mark.parametrize("files", [{}, {**HOSTS, "/etc/hosts": "192.0.2.2 node2\n"}])
 def test_a_name_of_the_peers_own_address_or_of_no_file_is_no_other_address(
-    told: Callable[..., Outcome], files: dict[str, str]
+    seen: Callable[..., Outcome], files: dict[str, str]
 ) -> None:
     found = of_reports(
-        told(one(files=files), two(), f"{WAITS}Couldn't connect to node2:1\n", "--json")
+        seen(one(files=files), two(), f"{WAITS}Couldn't connect to node2:1\n", "--json")
     )
     assert found["cause"] is None or found["cause"]["label"] != "peer-address-wrong"
 
@@ -177,40 +180,40 @@ def test_a_name_of_the_peers_own_address_or_of_no_file_is_no_other_address(
     ids=["all was read", "not all was read"],
 )
 def test_a_host_that_knows_no_route_and_has_one_to_the_peer_was_given_another_address(
-    told: Callable[..., Outcome], there: Machine, label: str | None
+    seen: Callable[..., Outcome], there: Machine, label: str | None
 ) -> None:
     log = "rdma_resolve_addr: Network is unreachable\n"
-    found = of_reports(told(one(), there, log, "--json"))
+    found = of_reports(seen(one(), there, log, "--json"))
     assert (found["cause"] or {}).get("label") == label
     assert found["hosts"] == (["node1"] if label else [])
 
 
 def test_of_programs_that_say_nothing_what_was_looked_for_is_the_peer(
-    told: Callable[..., Outcome],
+    seen: Callable[..., Outcome],
 ) -> None:
     here = one(neighbours={("eth0", "192.0.2.99"): (FAILED, OTHER_MAC, 3.0)})
-    found = of_reports(told(here, two(), "", "--json"))
+    found = of_reports(seen(here, two(), "", "--json"))
     assert (found["cause"]["label"], found["object"]) == (
         "peer-address-wrong",
         "address 192.0.2.99",
     )
 
 
-def test_an_address_that_no_report_has_is_named(told: Callable[..., Outcome]) -> None:
-    document = told(one(), two(), NO_ADDRESS, "--json").document
+def test_an_address_that_no_report_has_is_named(seen: Callable[..., Outcome]) -> None:
+    document = seen(one(), two(), NO_ADDRESS, "--json").document
     found = document["of_reports"]
     assert (found["cause"]["label"], found["hosts"]) == ("peer-address-wrong", ["node1"])
     assert found["object"] == "address 192.0.2.99"
     assert document["first"]["failure"]["causes"][0]["label"] == "peer-address-wrong"
 
 
-def test_what_failed_before_any_packet_is_not_the_ways(told: Callable[..., Outcome]) -> None:
-    causes = told(WRONG, two(), NO_MEMORY, "--json").document["first"]["failure"]["causes"]
+def test_what_failed_before_any_packet_is_not_the_ways(seen: Callable[..., Outcome]) -> None:
+    causes = seen(WRONG, two(), NO_MEMORY, "--json").document["first"]["failure"]["causes"]
     assert causes[0]["label"] != "peer-unreachable"
 
 
-def test_one_report_alone_is_held_against_nothing(told: Callable[..., Outcome]) -> None:
-    assert told(WRONG, None, WAITS, "--json").document["of_reports"] is None
+def test_one_report_alone_is_held_against_nothing(seen: Callable[..., Outcome]) -> None:
+    assert seen(WRONG, None, WAITS, "--json").document["of_reports"] is None
 
 
 @pytest.mark.parametrize(
@@ -272,24 +275,26 @@ PERFTEST = """\
     ],
 )
 def test_what_a_program_used_and_its_host_has_no_more_is_what_went(
-    told: Callable[..., Outcome], device: str, last: str, label: str, what: str
+    seen: Callable[..., Outcome], device: str, last: str, label: str, what: str
 ) -> None:
-    outcome = told(one(), two(), PERFTEST.format(device=device, last=last), "--json")
+    outcome = seen(one(), two(), PERFTEST.format(device=device, last=last), "--json")
     found = of_reports(outcome)
     assert (found["cause"]["label"], found["hosts"], found["object"]) == (label, ["node1"], what)
     assert (found["is_proven"], outcome.code) == (True, 2)
 
 
-def test_what_a_program_used_and_its_host_has_went_nowhere(told: Callable[..., Outcome]) -> None:
-    found = of_reports(told(one(), two(), PERFTEST.format(device="mlx5_0", last="01"), "--json"))
+def test_what_a_program_used_and_its_host_has_went_nowhere(
+    seen: Callable[..., Outcome],
+) -> None:
+    found = of_reports(seen(one(), two(), PERFTEST.format(device="mlx5_0", last="01"), "--json"))
     assert (found["cause"], found["is_proven"]) == (None, False)
 
 
 def test_a_peer_that_answers_on_the_link_is_not_unreachable(
-    told: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
+    seen: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
 ) -> None:
     here = one(neighbours={ROW: (REACHABLE, PEER_MAC)})
-    told(here, two(), NO_ANSWER)
+    seen(here, two(), NO_ANSWER)
     (tmp_path / "node2.log").write_text(WAITS.replace("192.0.2.1", "192.0.2.2"))
     logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
     document = rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", "--json").document
@@ -306,20 +311,20 @@ REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 8\n"
     ids=["without the node", "with it"],
 )
 def test_a_peer_without_the_node_of_rdma_cm_cannot_listen(
-    told: Callable[..., Outcome], nodes: tuple[str, ...], label: str
+    seen: Callable[..., Outcome], nodes: tuple[str, ...], label: str
 ) -> None:
     there = two(nodes=dict.fromkeys(nodes, 0o666))
-    document = told(one(), there, REJECTED, "--json").document
+    document = seen(one(), there, REJECTED, "--json").document
     found = document["of_reports"]["cause"] or document["first"]["failure"]["causes"][0]
     assert found["label"] == label
 
 
 def test_an_address_that_was_looked_for_lately_and_that_no_report_has_is_named(
-    told: Callable[..., Outcome],
+    seen: Callable[..., Outcome],
 ) -> None:
     here = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)})
     log = "cma event RDMA_CM_EVENT_ADDR_ERROR, error -110\n"
-    found = of_reports(told(here, two(), log, "--json"))
+    found = of_reports(seen(here, two(), log, "--json"))
     assert (found["cause"]["label"], found["hosts"]) == ("peer-address-wrong", ["node1"])
     assert found["object"] == "address 192.0.2.9"
 
@@ -333,17 +338,17 @@ def test_an_address_that_was_looked_for_lately_and_that_no_report_has_is_named(
     ids=["nothing known of the link", "they hear each other"],
 )
 def test_two_programs_that_say_nothing_and_two_hosts_that_are_well_leave_what_is_between(
-    told: Callable[..., Outcome], here: Machine, label: str
+    seen: Callable[..., Outcome], here: Machine, label: str
 ) -> None:
-    found = of_reports(told(here, two(), "", "--json"))
+    found = of_reports(seen(here, two(), "", "--json"))
     assert (found["cause"]["label"], found["hosts"]) == (label, [])
     assert found["cause"]["standing"] == "possible"
 
 
 def test_of_two_ends_that_failed_the_one_whose_report_shows_why_is_first(
-    told: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
+    seen: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag
 ) -> None:
-    told(one(), two(), "")
+    seen(one(), two(), "")
     failed = "Failed to modify QP 18 to RTR\n"
     for name, row in (("node1", 3), ("node2", 9)):
         head = PERFTEST.format(device="mlx5_0", last="01").partition("----")[0]

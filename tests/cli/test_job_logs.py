@@ -16,6 +16,9 @@ from tests.cli.conftest import Outcome
 from tests.explain.job.planted import BROKE, Job, shown
 from tests.explain.job.test_records import EVENTS, RAS, dump, ras_json, record
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 def test_a_name_with_an_escape_reaches_no_terminal(
     tmp_path: Path, rdmadiag: Callable[..., Outcome]
@@ -25,6 +28,17 @@ def test_a_name_with_an_escape_reaches_no_terminal(
     outcome = rdmadiag("explain", "--log", str(tmp_path))
     assert outcome.code == 2
     assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_a_folder_of_more_files_than_are_read_is_refused(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_logs, "MOST_FILES", 2)
+    for name in "abc":
+        (tmp_path / name).write_text("")
+    outcome = rdmadiag("explain", "--log", str(tmp_path))
+    assert (outcome.code, outcome.out) == (64, "")
+    assert outcome.err == f"rdmadiag: {tmp_path}: more than 2 files\n"
 
 
 def test_the_command_prints_the_story_of_a_pattern(

@@ -9,6 +9,9 @@ import pytest
 
 from tests.cli.conftest import Outcome
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 LATE = {"why": "timeout", "detail": "no answer before the deadline"}
 DENIED = {"why": "denied", "detail": "netlink: EACCES"}
 Rdmadiag = Callable[..., Outcome]

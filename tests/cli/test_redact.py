@@ -13,6 +13,9 @@ from rdmadiag.host.ring_file import RingFile
 from rdmadiag.watch.event import Action, Event, Happened, Kind, Source, Value
 from rdmadiag.watch.ring import encode
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 SAMPLE = str(Path(__file__).parents[2] / "rdmadiag" / "samples" / "mac-ready")

@@ -10,6 +10,9 @@ from lab.counted import Held
 from lab.machine import Machine, with_counters
 from rdmadiag.facts.ib import QpState
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., Any]
 BASE = "https://docs.example.org/rdmadiag/"
 PAGE = "https://docs.example.org/rdmadiag/rules/provider-wedged.html"

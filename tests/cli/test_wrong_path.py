@@ -2,6 +2,9 @@
 
 import pytest
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 SAMPLE = "roce-healthy"
 PAIRS = ("fleet", "pairs", "--allow-rtr", "-w", "n[1-2]")
 

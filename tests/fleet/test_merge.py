@@ -19,8 +19,8 @@ def test_the_answer_of_the_issue_a_reason_with_its_nodes_and_who_never_reported(
     found = merged(*files, expected="node[001-512]")
     assert found.status is Status.CRITICAL
     assert (found.hosts.expected, found.hosts.reported, found.hosts.fit) == (512, 511, 509)
-    told = [(each.reason, each.severity, each.nodes, each.count) for each in found.groups]
-    assert told == [
+    groups = [(each.reason, each.severity, each.nodes, each.count) for each in found.groups]
+    assert groups == [
         (NO_SM, Severity.CRITICAL, "node[017,203]", 2),
         ("never_reported", Severity.UNKNOWN, "node311", 1),
     ]
@@ -87,8 +87,8 @@ def test_groups_are_ordered_by_severity_then_by_how_many_then_by_name() -> None:
         text("n3", "critical", [finding("c"), finding("a"), finding("w", "warn")]),
         text("n4", "unknown", [finding("u", "unknown"), finding("w", "warn")]),
     )
-    told = [(each.reason, each.count) for each in found.groups]
-    assert told == [("c", 2), ("a", 1), ("b", 1), ("u", 1), ("w", 3), ("i", 1)]
+    groups = [(each.reason, each.count) for each in found.groups]
+    assert groups == [("c", 2), ("a", 1), ("b", 1), ("u", 1), ("w", 3), ("i", 1)]
 
 
 def test_one_rule_of_two_severities_is_two_groups() -> None:

@@ -90,13 +90,10 @@ def test_a_python_that_does_not_know_where_it_is_runs_it_too(file: Path, scratch
     assert (found.returncode, found.stdout) == (0, f"rdmadiag {__version__}\n"), found.stderr
 
 
-@pytest.mark.parametrize(("sample", "code"), [("roce-healthy", 0), ("roce-empty-gid-table", 2)])
-def test_the_exit_code_is_that_of_the_command(
-    file: Path, scratch: Path, sample: str, code: int
-) -> None:
-    found = ran(file, scratch, "preflight", "--sample", sample)
-    assert found.returncode == code
-    assert f"[sample {sample}]" in found.stdout
+def test_the_exit_code_is_that_of_the_command(file: Path, scratch: Path) -> None:
+    found = ran(file, scratch, "preflight", "--sample", "roce-empty-gid-table")
+    assert found.returncode == 2
+    assert "[sample roce-empty-gid-table]" in found.stdout
 
 
 def test_its_standard_input_is_that_of_the_command(file: Path, scratch: Path) -> None:

@@ -76,9 +76,9 @@ def test_what_ansible_really_wrote() -> None:
         "n5": "ok",
         "n6": None,
     }
-    told = {each.node: each.detail for each in found.unused if each.gap is Gap.FAILED}
-    assert told["n3"] == "bash: line 1: rdmadiag: command not found (exit code 127)"
-    assert told["n6"].startswith("unreachable: Failed to connect to the host via ssh")
+    why = {each.node: each.detail for each in found.unused if each.gap is Gap.FAILED}
+    assert why["n3"] == "bash: line 1: rdmadiag: command not found (exit code 127)"
+    assert why["n6"].startswith("unreachable: Failed to connect to the host via ssh")
 
 
 def test_ansible_says_a_failure_where_the_playbook_calls_no_code_one() -> None:

@@ -67,7 +67,7 @@ def test_after_the_deadline_nothing_more_is_read():
 
 
 def test_a_person_is_told_of_those_that_wait_once_a_second(monkeypatch):
-    moment, told = [0.0], []
+    moment, waited = [0.0], []
     monkeypatch.setattr("rdmadiag.host.in_turn.time.monotonic", lambda: moment[0])
 
     def takes(seconds):
@@ -77,8 +77,8 @@ def test_a_person_is_told_of_those_that_wait_once_a_second(monkeypatch):
     running.start("short", lambda: takes(0.1))
     running.start("long", lambda: takes(1.5))
     running.start("last", lambda: None)
-    running.collect(20.0, lambda names: told.append(set(names)))
-    assert told == [{"last"}]
+    running.collect(20.0, lambda names: waited.append(set(names)))
+    assert waited == [{"last"}]
 
 
 def test_an_exit_that_a_user_asks_for_is_not_held_up():

@@ -19,7 +19,7 @@ def finished(command, seconds=20.0):
 
 
 def script(tmp_path, text):
-    path = tmp_path / "told"
+    path = tmp_path / "said"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
@@ -125,7 +125,7 @@ def test_closing_kills_what_runs_and_leaves_what_has_ended_alone():
 
 
 def test_what_it_prints_is_not_on_stdout(capfd):
-    command = OnChange(["/bin/echo", "told"], 10)
+    command = OnChange(["/bin/echo", "said"], 10)
     command.hand_over(1, b"")
     finished(command)
-    assert capfd.readouterr() == ("", "told\n")
+    assert capfd.readouterr() == ("", "said\n")

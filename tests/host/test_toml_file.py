@@ -56,7 +56,7 @@ def test_any_content_is_read_or_refused_by_name(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         pytest.param(b"a = 1\nb 2\n", "x.toml:2: Expected '='", id="no equals sign"),
         pytest.param(b"a = 1\n\xff\n", "x.toml:2: is not UTF-8", id="not UTF-8"),
@@ -70,10 +70,10 @@ def test_any_content_is_read_or_refused_by_name(content: bytes) -> None:
         pytest.param(b"x" * (10 << 20), "x.toml: has more than 256 KiB", id="10 MB"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line(content: bytes, told: str) -> None:
+def test_what_is_wrong_with_a_file_is_one_line(content: bytes, message: str) -> None:
     with pytest.raises(TomlFileError) as caught:
         parse_toml(content, "x.toml")
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 

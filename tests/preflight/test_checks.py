@@ -23,7 +23,7 @@ def test_a_rule_that_spoke_is_a_check_at_each_place_and_no_other() -> None:
     places = [each for each in verdict.findings if each.rule == "link-not-up"]
     assert [check.place for check in link] == [f"{each.device}/{each.port}" for each in places]
     assert all(check.status is not Status.OK for check in link)
-    told = [finding for check in checks(verdict) for finding in check.findings]
-    assert sorted(map(id, told)) == sorted(map(id, verdict.findings)), "none twice, none lost"
+    shown = [finding for check in checks(verdict) for finding in check.findings]
+    assert sorted(map(id, shown)) == sorted(map(id, verdict.findings)), "none twice, none lost"
     assert sum(counted(verdict).values()) == len(verdict.findings)
     assert counted(verdict)[Severity.UNKNOWN] == 0

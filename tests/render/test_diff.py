@@ -118,6 +118,19 @@ def test_the_answer_is_the_worst_that_is_new(
     assert answer(found(*changes, unknown=unknown)) == wanted
 
 
+def test_of_two_hosts_what_is_new_is_of_the_second_alone() -> None:
+    two = replace(found(WORSE, BETTER, fact("a", "1", "2")), hosts=Sameness(is_same=False, by="x"))
+    assert answer(two) == ("worse", "only in B: it is critical; 1 only in A; 1 other difference")
+    said = lines(two)
+    assert [line for line in said if line.endswith(":")] == [
+        "Problems of B alone:",
+        "Problems of A alone:",
+        "Other differences:",
+    ]
+    alone = replace(two, changes=(fact("a", "1", "2"),))
+    assert answer(alone)[1] == "1 difference, and no problem is only in B or only in A"
+
+
 def test_the_first_line_is_the_answer_and_the_second_says_of_which_hosts() -> None:
     first, second, *_ = lines(found(WORSE))
     assert (first, second) == ("WORSE  new: it is critical", "n1 at two times, by the name n1")

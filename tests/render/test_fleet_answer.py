@@ -12,7 +12,7 @@ def bad(node: str, *rules: str, severity: str = "critical") -> str:
 
 
 @pytest.mark.parametrize(
-    ("files", "expected", "told"),
+    ("files", "expected", "said"),
     [
         ([text("n1"), text("n2")], None, "2 of 2 are fit"),
         ([], None, "no host reported"),
@@ -49,9 +49,9 @@ def bad(node: str, *rules: str, severity: str = "critical") -> str:
     ],
 )
 def test_the_worst_reasons_with_their_nodes(
-    files: list[str], expected: str | None, told: str
+    files: list[str], expected: str | None, said: str
 ) -> None:
-    assert answer(merged(*files, expected=expected)) == told
+    assert answer(merged(*files, expected=expected)) == said
 
 
 def test_a_long_set_of_nodes_is_a_number() -> None:

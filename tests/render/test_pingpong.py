@@ -14,7 +14,6 @@ from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import (
     Attempt,
     Connection,
-    EndFacts,
     Latency,
     Outcome,
     Problem,
@@ -22,48 +21,17 @@ from rdmadiag.facts.attempt import (
     Teardown,
 )
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.ib import LinkLayer, PortState, QpType
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import REASON_TEXT, Reason
 from rdmadiag.render.pingpong import document, show
 from rdmadiag.verbs.attempt import Result
+from tests.verbs import attempts
 
 HOST = Identity("host1", "linux", "6.1.0", "x86_64")
-LOCAL = EndFacts(
-    device="mlx5_0",
-    port=1,
-    link_layer=LinkLayer.ETHERNET,
-    state=PortState.ACTIVE,
-    gid_index=3,
-    gid=Gid.parse("::ffff:192.0.2.1"),
-    gid_type=GidType.ROCE_V2,
-    lid=0,
-    qp_type=QpType.RC,
-    mtu=1024,
-    queue_pair=17,
-    psn=1,
-    qp_state=QpState.RTS,
-)
-REMOTE = replace(LOCAL, device="mlx5_7", gid=Gid.parse("::ffff:192.0.2.2"), queue_pair=18)
 LATENCY = Latency(1.5, 2, 3, 4.5, 100, 64, "compiled", 0.2, histogram=((2, 90), (5, 9), (10, 1)))
-VERIFIED = Attempt(
-    outcome=Outcome.VERIFIED,
-    stage=Stage.DONE,
-    platform="linux",
-    summary="both payloads arrived as they were sent",
-    call=None,
-    errno=None,
-    completion=None,
-    local=LOCAL,
-    remote=REMOTE,
-    peer_failure=None,
-    problems=(),
-    data_verified=True,
-    latency=LATENCY,
-    teardown=Teardown.CLEAN,
-    steps=(),
-    touched=True,
-)
+VERIFIED = replace(attempts.VERIFIED, latency=LATENCY)
+LOCAL, REMOTE = VERIFIED.local, VERIFIED.remote
 EVIL = "x\x1b[2Jy\x07\n"
 
 
@@ -177,10 +145,10 @@ def test_each_end_is_shown_with_its_address_and_its_queue_pair() -> None:
         ("local", "mlx5_0/1", "GID 3: ::ffff:192.0.2.1, roce_v2", 17),
         ("remote", "mlx5_7/1", "GID 3: ::ffff:192.0.2.2, roce_v2", 18),
     ):
-        told = about(text(VERIFIED), end)
-        assert told.startswith(f"{end} {device} ethernet, active RC rts")
+        shown = about(text(VERIFIED), end)
+        assert shown.startswith(f"{end} {device} ethernet, active RC rts")
         for cell in (address, f"QPN {number}, PSN 1", "MTU 1024"):
-            assert cell in told
+            assert cell in shown
 
 
 @pytest.mark.parametrize(

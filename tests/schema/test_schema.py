@@ -87,10 +87,10 @@ def test_of_one_major_version_each_minor_adds_alone() -> None:
     for (old, before), (new, after) in pairwise(versions):
         if old[0] == new[0]:
             for path in before.iterdir():
-                told = breaks(
+                broken = breaks(
                     json.loads(path.read_text()), json.loads((after / path.name).read_text())
                 )
-                assert list(told) == [], path.name
+                assert list(broken) == [], path.name
 
 
 def _without(made: Any, *path: str) -> Any:

@@ -1,10 +1,7 @@
 """rtnetlink: the netdevs of a namespace, their addresses, and damaged replies."""
 
-import dataclasses
 import os
 import struct
-import types
-import typing
 
 import pytest
 from hypothesis import given
@@ -20,6 +17,7 @@ from rdmadiag.sources.netdev import (
     parse_netdevs,
     read_netdevs,
 )
+from tests.sources.any_bytes import damaged, well_typed
 
 
 @pytest.fixture(scope="module")
@@ -52,25 +50,6 @@ def address(*attributes, family=2, prefix=24, scope=0, index=7, flags=0):
     body = struct.pack("=BBBBI", family, prefix, flags, scope, index)
     body += b"".join(attribute(number, value) for number, value in attributes)
     return struct.pack("=IHHII", 16 + len(body), 20, netlink.NLM_F_MULTI, 0, 0) + body
-
-
-def well_typed(value, hint):
-    """Whether a fact holds, field by field, what its annotation promises."""
-    if dataclasses.is_dataclass(value):
-        hints = typing.get_type_hints(type(value))
-        fields = dataclasses.fields(value)
-        return all(well_typed(getattr(value, each.name), hints[each.name]) for each in fields)
-    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return isinstance(value, tuple(typing.get_origin(kind) or kind for kind in kinds))
-
-
-@st.composite
-def damaged(draw, raw):
-    """A real message with some bytes replaced, and perhaps cut."""
-    changed = bytearray(raw)
-    for _ in range(draw(st.integers(1, 6))):
-        changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
-    return bytes(changed[: draw(st.integers(0, len(changed)) | st.just(len(changed)))])
 
 
 VLAN = link(

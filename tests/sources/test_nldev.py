@@ -3,8 +3,6 @@
 import dataclasses
 import os
 import struct
-import types
-import typing
 
 import pytest
 from hypothesis import given
@@ -17,6 +15,7 @@ from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import nldev
 from rdmadiag.sources.nldev import read_nldev
 from rdmadiag.sources.nldev_messages import GET, GET_CHARDEV, PORT_GET, request
+from tests.sources.any_bytes import damaged, well_typed
 
 PARSERS = {
     "nldev-get": (nldev.parse_indexes, tuple),
@@ -53,25 +52,6 @@ def u32(value):
 
 def u64(value):
     return struct.pack("=Q", value)
-
-
-def well_typed(value, hint):
-    """Whether a fact holds, field by field, what its annotation promises."""
-    if dataclasses.is_dataclass(value):
-        hints = typing.get_type_hints(type(value))
-        fields = dataclasses.fields(value)
-        return all(well_typed(getattr(value, each.name), hints[each.name]) for each in fields)
-    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return isinstance(value, tuple(typing.get_origin(kind) or kind for kind in kinds))
-
-
-@st.composite
-def damaged(draw, raw):
-    """A real message with some bytes replaced, and perhaps cut."""
-    changed = bytearray(raw)
-    for _ in range(draw(st.integers(1, 6))):
-        changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
-    return bytes(changed[: draw(st.integers(0, len(changed)) | st.just(len(changed)))])
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -284,16 +284,16 @@ def test_a_gid_type_that_no_table_knows_is_malformed():
 
 
 @pytest.mark.parametrize(
-    ("guid", "told"),
+    ("guid", "text"),
     [
         ("0c42a10300000001", "0c42:a103:0000:0001"),
         ("0000000000000000", "0000:0000:0000:0000"),
         ("f09c1571e751ac05", "f09c:1571:e751:ac05"),
     ],
 )
-def test_a_guid_is_printed_as_sysfs_prints_it(guid, told):
+def test_a_guid_is_printed_as_sysfs_prints_it(guid, text):
     found = parse_verbs(changed(of_mac(), "ibv_query_device", node_guid=guid))
-    assert found.device("rdma_en1").node_guid == told
+    assert found.device("rdma_en1").node_guid == text
 
 
 @pytest.mark.parametrize("guid", ["", "0c42", "0C42A10300000001", "0c42:a103:0000:0001", 7, None])

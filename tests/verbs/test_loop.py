@@ -491,8 +491,8 @@ def both_ends(fake_verbs: Any, compiled_path: str) -> Iterator[Callable[..., dic
             check=False,
         )
         assert (ended.returncode, ended.stderr) == (0, "")
-        told: dict[str, Any] = json.loads(ended.stdout)
-        return told
+        result: dict[str, Any] = json.loads(ended.stdout)
+        return result
 
     return ran
 
@@ -653,10 +653,10 @@ FLUSHED, NO_RECEIVE = 5, 13
 def test_every_round_is_done_and_timed(
     both_ends: Any, kind: int, starting: int, iterations: int
 ) -> None:
-    told = both_ends(kind=kind, starting=starting, iterations=iterations)
-    assert (told["done"], told["rounds"], told["runs"]) == (True, iterations, 1)
-    assert len(told["times"]) == iterations
-    assert all(0 < each < 20e9 for each in told["times"])
+    result = both_ends(kind=kind, starting=starting, iterations=iterations)
+    assert (result["done"], result["rounds"], result["runs"]) == (True, iterations, 1)
+    assert len(result["times"]) == iterations
+    assert all(0 < each < 20e9 for each in result["times"])
 
 
 def test_one_receive_is_posted_at_each_end_when_it_is_done(both_ends: Any) -> None:
@@ -666,39 +666,39 @@ def test_one_receive_is_posted_at_each_end_when_it_is_done(both_ends: Any) -> No
 
 @pytest.mark.parametrize("depth", [1, 4])
 def test_it_goes_on_where_it_was(both_ends: Any, depth: int) -> None:
-    told = both_ends(iterations=200, depth=depth, slice=1e-5)
-    assert (told["done"], told["rounds"], len(told["times"])) == (True, 200, 200)
-    assert told["runs"] > 10
+    result = both_ends(iterations=200, depth=depth, slice=1e-5)
+    assert (result["done"], result["rounds"], len(result["times"])) == (True, 200, 200)
+    assert result["runs"] > 10
 
 
 def test_a_round_trip_is_two_messages(both_ends: Any) -> None:
-    told = both_ends("on post_send slow=20", iterations=3)
-    assert all(40e6 <= each < 2e9 for each in told["times"])
+    result = both_ends("on post_send slow=20", iterations=3)
+    assert all(40e6 <= each < 2e9 for each in result["times"])
 
 
 @pytest.mark.parametrize("spared", [0, 3, 8])
 def test_a_completion_with_an_error_stops_it(both_ends: Any, spared: int) -> None:
-    told = both_ends(f"on poll_cq after={spared} wc=10,65")
-    said = told["stopped"]
+    result = both_ends(f"on poll_cq after={spared} wc=10,65")
+    said = result["stopped"]
     assert (said["cause"], said["status"], said["vendor_error"]) == ("bad_completion", 10, 65)
-    assert told["rounds"] <= spared
+    assert result["rounds"] <= spared
 
 
 def test_a_message_that_is_lost_stops_rc_with_retry_exceeded(both_ends: Any) -> None:
-    told = both_ends("on post_send after=6 drop")
-    assert told["stopped"] == {
+    result = both_ends("on post_send after=6 drop")
+    assert result["stopped"] == {
         "cause": "bad_completion",
         "device": "a",
         "status": 12,
         "vendor_error": 129,
     }
-    assert (told["rounds"], len(told["times"])) == (3, 3)
+    assert (result["rounds"], len(result["times"])) == (3, 3)
 
 
 def test_a_message_that_is_lost_leaves_uc_waiting(both_ends: Any) -> None:
-    told = both_ends("on post_send after=6 drop", kind=UC, slice=0.05, seconds=0.3)
-    assert (told["done"], told["rounds"], len(told["times"])) == (False, 3, 3)
-    assert told["runs"] > 2
+    result = both_ends("on post_send after=6 drop", kind=UC, slice=0.05, seconds=0.3)
+    assert (result["done"], result["rounds"], len(result["times"])) == (False, 3, 3)
+    assert result["runs"] > 2
 
 
 @pytest.mark.parametrize(
@@ -706,15 +706,15 @@ def test_a_message_that_is_lost_leaves_uc_waiting(both_ends: Any) -> None:
     [("a", "post_send", 0), ("b", "post_recv", 4), ("b", "poll_cq", 9)],
 )
 def test_a_call_that_fails_stops_it(both_ends: Any, device: str, call: str, spared: int) -> None:
-    told = both_ends(f"on {call} {device} after={spared} errno=11")
+    result = both_ends(f"on {call} {device} after={spared} errno=11")
     wanted = {"cause": "call_failed", "device": device, "call": call, "errno": 11}
-    assert told["stopped"] == wanted | ({"end": 1} if device == "b" else {})
+    assert result["stopped"] == wanted | ({"end": 1} if device == "b" else {})
 
 
 def test_a_peer_that_sends_less_stops_it(both_ends: Any) -> None:
-    told = both_ends(sent=63)
+    result = both_ends(sent=63)
     wanted = {"cause": "wrong_length", "device": "a", "is_receive": True, "wrong_length": 63}
-    assert told["stopped"] == wanted
+    assert result["stopped"] == wanted
 
 
 # --- which loop it is ----------------------------------------------------------------------

@@ -348,13 +348,13 @@ def test_a_failure_carries_what_can_be_judged_and_no_nonsense(
     raw: tuple[Peer, socket.socket],
 ) -> None:
     ours, other = raw
-    told = {"step": "failed", "stage": "data", "text": "x"}
+    failed = {"step": "failed", "stage": "data", "text": "x"}
     for sent, found in (
         ({"outcome": "no_data", "status": 12, "arrived": 3}, (Outcome.NO_DATA, 12, 3)),
         ({"outcome": "odd", "status": 999, "arrived": -1}, (None, None, None)),
         ({"outcome": [], "status": True, "arrived": "3"}, (None, None, None)),
     ):
-        say(other, told | sent)
+        say(other, failed | sent)
         with pytest.raises(PeerFailed) as caught:
             ours.receive("done")
         failure = caught.value.failure
@@ -516,15 +516,15 @@ def test_what_a_peer_reads_slowly_arrives_whole(pair: tuple[Peer, Peer]) -> None
     one, other = pair
     texts = [str(at) * 60_000 for at in range(9)]
 
-    def tell() -> None:
+    def send() -> None:
         for text in texts:
             one.send("x", text=text)
 
-    def hear() -> list[str]:
+    def receive() -> list[str]:
         time.sleep(0.1)
         return [other.receive("x")["text"] for _ in texts]
 
-    assert together(tell, hear)[1] == texts
+    assert together(send, receive)[1] == texts
 
 
 # --- a peer that is none of ours ---------------------------------------------------------

@@ -35,13 +35,13 @@ class Stub:
 
     def __init__(self, cell: Wanted) -> None:
         self.cell = cell
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
         self.closed = 0
         self.refuses: dict[str, int] = {}
         self.unconnected = ""
 
     def _do(self, name: str, *given: Any) -> None:
-        self.told.append((name, *given))
+        self.calls.append((name, *given))
         if name in self.refuses:
             raise CallFailed(f"ibv_{name}", self.refuses[name])
 
@@ -191,7 +191,7 @@ def test_what_is_asked_is_done_there_and_what_it_gave_comes_back(bounds: Bounds)
     assert found == ((completed,), bytes(4), Target(4096, 5), Target(8, 5))
     (side,) = host.sides
     # Where the peer is both ends agreed on before: its number and PSN are all that it may say.
-    assert side.told == [
+    assert side.calls == [
         ("open",),
         ("to_init",),
         ("to_rtr", RemoteQueuePair(33, 9, THERE.lid, THERE.gid, 1024)),
@@ -230,7 +230,7 @@ def test_by_the_connection_manager_the_other_end_waits_makes_accepts_and_is_esta
 
     host, served, drove = run(bounds, drive, cells=(CELL,), by_cm=True)
     assert (served, drove) == (None, None)
-    names = [name for (name,) in host.sides[0].told]
+    names = [name for (name,) in host.sides[0].calls]
     assert names == ["requested", "open", "accept", "established"]
 
 
@@ -293,7 +293,7 @@ def test_neither_way_takes_a_step_of_the_other_or_out_of_its_turn(
     host, served, _ = run(bounds, drive, by_cm=by_cm)
     assert isinstance(served, ProtocolError)
     assert [each.closed for each in host.sides] == [1]
-    assert len(host.sides[0].told) == len(steps) - 1
+    assert len(host.sides[0].calls) == len(steps) - 1
 
 
 def test_one_cell_after_another_has_a_side_of_its_own(bounds: Bounds) -> None:
@@ -431,7 +431,7 @@ def test_after_what_could_not_be_made_only_its_end_is_taken(bounds: Bounds) -> N
 
     host, served, _ = run(bounds, drive, refuses={"open": 12})
     assert isinstance(served, ProtocolError)
-    assert [(each.told, each.closed) for each in host.sides] == [([("open",)], 1)]
+    assert [(each.calls, each.closed) for each in host.sides] == [([("open",)], 1)]
 
 
 @pytest.mark.parametrize("name", ["to_init", "to_rts"])
@@ -447,7 +447,7 @@ def test_a_transition_that_failed_is_not_tried_again_for_a_peer(name: str, bound
     host, served, _ = run(bounds, drive, refuses={name: 110})
     assert isinstance(served, ProtocolError)
     (side,) = host.sides
-    assert ([each[0] for each in side.told].count(name), side.closed) == (1, 1)
+    assert ([each[0] for each in side.calls].count(name), side.closed) == (1, 1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -508,4 +508,4 @@ def test_calls_are_counted(bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> N
     host, served, _ = run(bounds, drive)
     assert isinstance(served, ProtocolError)
     assert "more than 5 calls" in str(served)
-    assert [each.told.count(("to_init",)) for each in host.sides] == [3]
+    assert [each.calls.count(("to_init",)) for each in host.sides] == [3]

@@ -152,7 +152,7 @@ PIECE = [[0, 256]]
 
 
 @pytest.mark.parametrize(
-    "told",
+    "sent",
     [
         {},
         {"call": ["open"], "stage": "data", "arguments": {}},
@@ -208,9 +208,9 @@ PIECE = [[0, 256]]
     ],
     ids=json.dumps,
 )
-def test_what_no_end_of_ours_says_is_a_protocol_error(told: dict[str, Any]) -> None:
+def test_what_no_end_of_ours_says_is_a_protocol_error(sent: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
-        read_call(told)
+        read_call(sent)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_what_no_end_of_ours_says_is_a_protocol_error(told: dict[str, Any]) -> N
     ],
 )
 def test_a_work_request_that_a_provider_may_rely_on_is_checked(work: Work) -> None:
-    told = json.loads(json.dumps(call("post", Stage.DATA, {"works": (work,)})))
+    sent = json.loads(json.dumps(call("post", Stage.DATA, {"works": (work,)})))
     with pytest.raises(ProtocolError):
-        read_call(told)
+        read_call(sent)
 
 
 JSON = st.recursive(
@@ -269,9 +269,9 @@ def test_any_arguments_are_within_their_bounds_or_a_protocol_error(
     st.sampled_from(sorted(VOCABULARY)),
     st.dictionaries(st.sampled_from(["value", "refused", "errno"]), JSON),
 )
-def test_any_answer_is_of_its_kind_or_a_protocol_error(name: str, told: dict[str, Any]) -> None:
+def test_any_answer_is_of_its_kind_or_a_protocol_error(name: str, sent: dict[str, Any]) -> None:
     try:
-        found = read_answer(name, told)
+        found = read_answer(name, sent)
     except ProtocolError:
         return
     if isinstance(found, Refused):
@@ -282,17 +282,17 @@ def test_any_answer_is_of_its_kind_or_a_protocol_error(name: str, told: dict[str
 
 
 @given(JSON)
-def test_any_cells_are_known_ones_or_a_protocol_error(told: Any) -> None:
+def test_any_cells_are_known_ones_or_a_protocol_error(sent: Any) -> None:
     try:
-        found = side_calls.read_cells(told)
+        found = side_calls.read_cells(sent)
     except ProtocolError:
         return
     assert all(isinstance(each, Wanted) for each in found)
 
 
 def test_cells_are_read_with_why_a_device_cannot_and_unknown_ones_are_left_out() -> None:
-    told = cells_message([(CELL, None), (Wanted(Operation.READ, "rc", Via.POLL), "no")])
+    sent = cells_message([(CELL, None), (Wanted(Operation.READ, "rc", Via.POLL), "no")])
     later = [["teleport", "rc", "poll"], None]
-    assert read_cells([*told, later]) == {CELL: None, Wanted(Operation.READ, "rc", Via.POLL): "no"}
+    assert read_cells([*sent, later]) == {CELL: None, Wanted(Operation.READ, "rc", Via.POLL): "no"}
     with pytest.raises(ProtocolError):
         read_cells([later] * (CELLS_MOST + 1))

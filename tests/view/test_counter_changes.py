@@ -225,8 +225,10 @@ def test_a_set_that_one_sample_could_not_read_gives_nothing():
 def test_the_second_witness_is_left_out_where_sysfs_shows_the_counter():
     def both(value, seconds):
         one = sample({"out_of_sequence": value}, seconds=seconds)
-        told = replace(one.sets[0], source=NLDEV, values={"out_of_sequence": value, "extra": value})
-        return replace(one, sets=(*one.sets, told))
+        other = replace(
+            one.sets[0], source=NLDEV, values={"out_of_sequence": value, "extra": value}
+        )
+        return replace(one, sets=(*one.sets, other))
 
     found = [(each.source, each.name) for each in changes(both(1, 100.0), both(2, 110.0))]
     assert found == [(HW, "out_of_sequence"), (NLDEV, "extra")]

@@ -105,8 +105,8 @@ def test_the_drivers_own_class_is_for_every_stack(stack: str) -> None:
     (device,) = evidence.sysfs.devices
     assert not isinstance(device.ports, Missing)
     (own,) = device.ports
-    told = replace(device, ports=(replace(own, traffic_class=("Global tclass=106",)),))
-    evidence = replace(evidence, sysfs=replace(evidence.sysfs, devices=(told,)))
+    changed = replace(device, ports=(replace(own, traffic_class=("Global tclass=106",)),))
+    evidence = replace(evidence, sysfs=replace(evidence.sysfs, devices=(changed,)))
     (found,) = lossless_ports(devices(evidence), evidence, variables(evidence), [stack])
     assert result(found.chains[0]) == (26, 3, True, None)
     assert found.chains[0].class_by_driver

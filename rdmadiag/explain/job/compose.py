@@ -64,7 +64,7 @@ OF_OWN_END: Final = frozenset(
 
 
 def compose(collected: Collected) -> Story:
-    """The story."""
+    """What the parts of a job say together, in one order of time."""
     return _Composer(collected).story()
 
 
@@ -126,7 +126,7 @@ class _Composer:
     # --- the story ----------------------------------------------------------------------
 
     def story(self) -> Story:
-        """All of it."""
+        """The first failure, what followed it, and what every rank did last."""
         failed = [each for each in self._placed if each.seen.meaning.kind is Kind.FAILURE]
         followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)

@@ -32,7 +32,7 @@ class NotADump(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What is kept of one."""
+    """A dump of one rank: its groups, and the collectives that it had begun."""
 
     version: str
     groups: Mapping[str, tuple[int, ...]]  # name → the ranks that belong to it

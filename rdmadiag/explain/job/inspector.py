@@ -43,7 +43,7 @@ def parse_inspector(content: bytes) -> Inspected:
 
 
 def inspected(lines: Iterable[bytes]) -> Inspected:
-    """The same of lines."""
+    """The progress of each rank, and when two met, from the lines of one dump."""
     found: dict[tuple[str, int, str], Progress] = {}
     meetings: dict[str, float] = {}
     last: float | None = None

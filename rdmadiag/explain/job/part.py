@@ -172,7 +172,7 @@ class Collecting:
         self._block: Label | None = None  # clush -b: the header that stands above
 
     def read(self, candidates: Iterable[Candidate]) -> Part:
-        """All of them."""
+        """Takes the lines in turn, each as it is dated and attributed to a rank."""
         for each in candidates:
             self._one(each)
         self._give_ends()

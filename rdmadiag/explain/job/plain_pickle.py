@@ -82,7 +82,7 @@ class _Machine:
         self._items = 0
 
     def run(self) -> Any:
-        """Until STOP."""
+        """The value that the opcodes build, up to STOP; raises NotPlain."""
         while True:
             code = self._content[self._at]
             self._at += 1

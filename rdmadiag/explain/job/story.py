@@ -178,7 +178,7 @@ class NotUnderstood:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The whole."""
+    """What became of a job: the first failure with its causes, and what followed."""
 
     ranks: int  # that said anything
     world_size: int | None

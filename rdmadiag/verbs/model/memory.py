@@ -107,7 +107,7 @@ class SGE:
 
     @property
     def lkey(self) -> int:
-        """Of its memory region."""
+        """The local key of its memory region."""
         return self.mr.lkey
 
 

@@ -13,6 +13,9 @@ from rdmadiag.fleet.merged import Gap, Unused
 from rdmadiag.preflight.verdict import Finding, Severity, Status
 from tests.fleet_documents import host
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 DOWN = Finding("link-not-up", Severity.CRITICAL, None, None, "", (), (), ())
 
 

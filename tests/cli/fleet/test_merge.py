@@ -16,6 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from rdmadiag.samples import samples
 from tests.fleet_reports import finding, text
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 PROGRAM = (sys.executable, "-m", "rdmadiag", "fleet", "merge")
@@ -292,7 +295,7 @@ def test_a_page_is_written(reports: Path, rdmadiag: Rdmadiag, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "told"),
+    ("argv", "code", "message"),
     [
         (("/nowhere",), 64, "/nowhere: No such file or directory"),
         ((), 64, "Missing argument 'PATH...'"),
@@ -303,12 +306,12 @@ def test_a_page_is_written(reports: Path, rdmadiag: Rdmadiag, tmp_path: Path) ->
     ],
 )
 def test_a_mistake_is_one_line(
-    argv: tuple[str, ...], code: int, told: str, rdmadiag: Rdmadiag
+    argv: tuple[str, ...], code: int, message: str, rdmadiag: Rdmadiag
 ) -> None:
     done = rdmadiag("fleet", "merge", *argv)
     assert (done.code, done.out) == (code, "")
     assert done.err.count("\n") == 1
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_mistake_is_a_document_too_where_one_is_wanted(rdmadiag: Rdmadiag) -> None:

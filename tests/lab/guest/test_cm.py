@@ -116,7 +116,7 @@ def test_a_connection_is_made_and_its_data_verified(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
     ended = attempts.start(*port.options, "--bytes=20000").end()
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert ended.document["data_verified"]
     assert ended.document["teardown"] == "clean"
     assert events(ended) == EVENTS
@@ -148,7 +148,7 @@ def test_each_operation_is_verified_and_timed(
     port: Port, attempts: Attempts, options: tuple[str, ...]
 ) -> None:
     document = (ended := attempts.start(*port.options, *options).end(WAIT)).document
-    assert ended.told() == (0, "verified", "done"), document
+    assert ended.result() == (0, "verified", "done"), document
     assert document["data_verified"]
     named = {each.partition("=")[0]: each.partition("=")[2] for each in options}
     assert document["latency_us"]["op"] == named.get("--op", "send")
@@ -164,9 +164,9 @@ def test_a_one_sided_operation_of_two_processes_is_timed_by_the_one_that_connect
     one = listen(attempts, port, 4717, f"--op={op}", "--bandwidth=0.2")
     where = f"{port.address}:4717"
     other = attempts.start(*port.options, where, f"--op={op}", "--bandwidth=0.2").end(WAIT)
-    assert other.told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
     assert (other.document["latency_us"]["op"], other.document["bandwidth"]["op"]) == (op, op)
-    assert one.end(WAIT).told() == (0, "verified", "done")
+    assert one.end(WAIT).result() == (0, "verified", "done")
 
 
 def test_rping_passes_where_ours_does(port: Port, run: Run) -> None:
@@ -183,8 +183,8 @@ def test_rping_passes_where_ours_does(port: Port, run: Run) -> None:
 def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4711)
     other = attempts.start(*port.options, f"{port.address}:4711").end(WAIT)
-    assert other.told() == (0, "verified", "done")
-    assert one.end(WAIT).told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
+    assert one.end(WAIT).result() == (0, "verified", "done")
 
 
 def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> None:
@@ -201,11 +201,11 @@ def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> No
     assert wrong.document["outcome"] in ("cm_event", "completion_error")
     assert not wrong.document["data_verified"]
     none = attempts.start(*port.options, where).end(WAIT)
-    assert none.told() == (2, "peer_refused", "establish")
+    assert none.result() == (2, "peer_refused", "establish")
     assert none.document["connection"]["event"] == "rejected"
     right = attempts.start(*port.options, where, files[0]).end(WAIT)
-    assert right.told() == (0, "verified", "done")
-    assert one.end(WAIT).told() == (0, "verified", "done")
+    assert right.result() == (0, "verified", "done")
+    assert one.end(WAIT).result() == (0, "verified", "done")
 
 
 def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
@@ -237,9 +237,9 @@ def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     client = run(rping, timeout=40.0)
     assert "DISCONNECT" in client.stderr + client.stdout
     other = attempts.start(*port.options, f"{port.address}:4713").end(WAIT)
-    assert other.told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
     ended = one.end(WAIT)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
 
 
@@ -251,9 +251,9 @@ def test_ucmatose_that_comes_is_connected_and_the_peer_after_it_met(
     client = run(ucmatose, timeout=40.0)
     assert client.returncode == 0, client.stdout  # with messages to send it waits for ever
     other = attempts.start(*port.options, f"{port.address}:4725").end(WAIT)
-    assert other.told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
     ended = one.end(WAIT)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
 
 
@@ -271,7 +271,7 @@ def test_another_programs_listener_is_reached_up_to_established(
         ended = attempts.start(*port.options, f"{port.address}:{command[-1]}").end()
         server.terminate()
         server.communicate()
-    assert ended.told() == (2, "peer_refused", "establish")
+    assert ended.result() == (2, "peer_refused", "establish")
     assert events(ended)[-1] == ("local", "establish", "established")
     assert ended.document["teardown"] == "clean"
 
@@ -283,10 +283,10 @@ def test_no_listener(port: Port, attempts: Attempts) -> None:
     ended = attempts.start(*port.options, f"{port.address}:4799").end()
     document = ended.document
     if port.kind == "siw":  # the TCP connection of one host is refused within the call
-        assert ended.told() == (2, "call_failed", "establish")
+        assert ended.result() == (2, "call_failed", "establish")
         assert (document["call"], document["errno"]["name"]) == ("rdma_connect", "ECONNREFUSED")
     else:
-        assert ended.told() == (2, "cm_event", "establish")
+        assert ended.result() == (2, "cm_event", "establish")
         assert document["connection"]["reject_reason"] == "invalid_service_id"
         assert document["errno"] is None
     assert any("nobody listens there" in each for each in document["causes"])
@@ -295,7 +295,7 @@ def test_no_listener(port: Port, attempts: Attempts) -> None:
 def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4715)
     ended = attempts.start(*port.options, f"{port.address}:4715", "--bytes=65").end(WAIT)
-    assert ended.told() == (2, "mismatch", "establish")
+    assert ended.result() == (2, "mismatch", "establish")
     assert ended.document["problems"][0]["code"] == "payload_bytes_mismatch"
     connection = ended.document["connection"]
     assert connection["event"] == "rejected"
@@ -306,7 +306,7 @@ def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
 
 def test_a_neighbour_that_does_not_answer(port: Port, attempts: Attempts) -> None:
     ended = attempts.start(*port.options, "192.0.2.77:4711").end()
-    assert ended.told() == (2, "cm_event", "resolve_address")
+    assert ended.result() == (2, "cm_event", "resolve_address")
     assert ended.document["connection"]["event"] == "addr_error"
     assert ended.document["errno"]["name"] in ("ETIMEDOUT", "EHOSTUNREACH")
 
@@ -322,7 +322,7 @@ def test_an_address_that_is_not_this_hosts_is_not_listened_at(
     port: Port, attempts: Attempts
 ) -> None:
     ended = attempts.start(*port.options, "--listen=203.0.113.9").end()
-    assert ended.told() == (2, "call_failed", "bind")
+    assert ended.result() == (2, "call_failed", "bind")
     assert ended.document["errno"]["name"] == "EADDRNOTAVAIL"
 
 

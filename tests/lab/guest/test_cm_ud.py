@@ -73,7 +73,7 @@ def until_printed(process: "subprocess.Popen[str]", text: str) -> str:
 
 def test_datagrams_are_verified_both_ways(port: Port, attempts: Attempts) -> None:
     ended = attempts.start(*port.options, UD, "--bytes=1024").end()
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert ended.document["data_verified"]
     assert ended.document["teardown"] == "clean"
     assert events(ended) == EVENTS
@@ -100,9 +100,9 @@ def test_udaddy_passes_where_ours_does(port: Port, run: Run) -> None:
 def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4731, UD)
     other = attempts.start(*port.options, UD, f"{port.address}:4731").end(WAIT)
-    assert other.told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
     ended = one.end(WAIT)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     for name in ("queue_pair", "gid", "mtu"):
         assert ended.document["local"][name] == other.document["remote"][name], name
 
@@ -114,9 +114,9 @@ def test_udaddy_that_comes_is_answered_and_the_peer_after_it_met(
     with running("udaddy", "-s", port.address) as client:
         until_printed(client, "initiating data transfers")
     other = attempts.start(*port.options, UD, f"{port.address}:7174").end(WAIT)
-    assert other.told() == (0, "verified", "done")
+    assert other.result() == (0, "verified", "done")
     ended = one.end(WAIT)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert "answered by SIDR, and no rdmadiag pingpong" in ended.stderr
 
 
@@ -124,7 +124,7 @@ def test_udaddys_listener_is_reached_up_to_established(port: Port, attempts: Att
     with running("udaddy", "-b", port.address):
         assert until(lambda: cm_listeners() == 1, READY_SECONDS)
         ended = attempts.start(*port.options, UD, f"{port.address}:7174").end()
-    assert ended.told() == (2, "peer_refused", "establish")
+    assert ended.result() == (2, "peer_refused", "establish")
     assert events(ended)[-1] == ("local", "establish", "established")
     assert ended.document["teardown"] == "clean"
 
@@ -133,7 +133,7 @@ def test_where_nobody_listens_sidr_says_so_to_ours_and_to_udaddy(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
     ended = attempts.start(*port.options, UD, f"{port.address}:7174").end()
-    assert ended.told() == (2, "cm_event", "establish")
+    assert ended.result() == (2, "cm_event", "establish")
     connection = ended.document["connection"]
     assert (connection["event"], connection["status"]) == ("unreachable", 1)
     assert connection["sidr_status"] == "unsupported"
@@ -147,7 +147,7 @@ def test_where_nobody_listens_sidr_says_so_to_ours_and_to_udaddy(
 def test_what_does_not_fit_is_refused_with_its_reason(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4732, UD, "--bytes=100")
     ended = attempts.start(*port.options, UD, f"{port.address}:4732").end(WAIT)
-    assert ended.told() == (2, "mismatch", "establish")
+    assert ended.result() == (2, "mismatch", "establish")
     assert ended.document["connection"]["sidr_status"] == "reject"
     assert ended.document["problems"][0]["code"] == "payload_bytes_mismatch"
     one.kill(signal.SIGINT)
@@ -162,7 +162,7 @@ def test_members_of_a_group_verify_each_others_data(
     port: Port, attempts: Attempts, group: str
 ) -> None:
     ended = attempts.start(*port.options, f"--multicast={group}").end()
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     assert ended.document["teardown"] == "clean"
     assert events(ended) == JOINED
     assert ended.document["connection"]["group"] == group
@@ -171,7 +171,7 @@ def test_members_of_a_group_verify_each_others_data(
 def test_a_group_of_ipv6_is_refused_on_roce_and_named(port: Port, attempts: Attempts) -> None:
     """cma_iboe_join_multicast, drivers/infiniband/core/cma.c: RoCE v2 joins IPv4 groups alone."""
     ended = attempts.start(*port.options, "--multicast=ff12::7:1").end()
-    assert ended.told() == (2, "call_failed", "join")
+    assert ended.result() == (2, "call_failed", "join")
     assert (ended.document["call"], ended.document["errno"]["name"]) == (
         "rdma_join_multicast",
         "ENOTSUPP",
@@ -184,7 +184,7 @@ def test_what_mckey_sends_to_the_group_is_left_out(port: Port, attempts: Attempt
     with running("sh", "-c", f"while {member}; do :; done") as sender:
         until_printed(sender, "initiating data transfers")
         ended = attempts.start(*port.options, "--multicast=239.255.7.3", "--iterations=500").end()
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
 
 
 def test_a_listener_and_its_peer_meet_in_a_group(port: Port, attempts: Attempts) -> None:
@@ -192,7 +192,7 @@ def test_a_listener_and_its_peer_meet_in_a_group(port: Port, attempts: Attempts)
     one = listen(attempts, port, 4733, group)
     other = attempts.start(*port.options, group, f"{port.address}:4733").end(WAIT)
     for ended in (other, one.end(WAIT)):
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         assert ended.document["connection"]["group"] == "239.255.7.4"
 
 
@@ -200,7 +200,7 @@ def test_two_that_want_different_groups_both_say_so(port: Port, attempts: Attemp
     one = listen(attempts, port, 4734, "--multicast=239.255.7.5")
     other = attempts.start(*port.options, UD, f"{port.address}:4734").end(WAIT)
     for ended in (other, one.end(WAIT)):
-        assert ended.told() == (2, "mismatch", "agree")
+        assert ended.result() == (2, "mismatch", "agree")
         assert ended.document["problems"][0]["code"] == "multicast_group_mismatch"
 
 

@@ -192,7 +192,7 @@ def test_the_prolog_and_the_health_check(
     if not healthy:
         for netdev in ("veth0", "veth1"):
             run(["ip", "address", "flush", "dev", netdev], timeout=30)
-    (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/told\n')
+    (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/ordered\n')
     (tmp_path / "sinfo").write_text("#!/bin/sh\necho idle none\n")
     for name in ("scontrol", "sinfo"):
         (tmp_path / name).chmod(0o755)
@@ -207,10 +207,10 @@ def test_the_prolog_and_the_health_check(
         )
         if script == "prolog.sh":
             assert done.returncode == (0 if healthy else 1), done.stderr
-    told = tmp_path / "told"
-    assert told.exists() is not healthy
+    ordered = tmp_path / "ordered"
+    assert ordered.exists() is not healthy
     if not healthy:
-        assert "state=drain reason=rdmadiag: CRITICAL" in told.read_text()
+        assert "state=drain reason=rdmadiag: CRITICAL" in ordered.read_text()
 
 
 def test_systemd_takes_the_units(installed: Path, run: Run, tmp_path: Path) -> None:

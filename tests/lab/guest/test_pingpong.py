@@ -48,7 +48,7 @@ def installed(rdmadiag_json: Call) -> Call:
     return call
 
 
-def told(code: int, document: Any) -> tuple[int, str, str]:
+def result(code: int, document: Any) -> tuple[int, str, str]:
     return code, document["outcome"], document["stage"]
 
 
@@ -63,7 +63,7 @@ class TestLoopback:
         options = (f"--qp={kind}", f"--bytes={payload}", "--iterations=10")
         ended = attempts.start(*ALLOWED, *options).end()
         document = ended.document
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         assert (document["data_verified"], document["teardown"]) == (True, "clean")
         latency = document["latency_us"]
         assert (latency["bytes"], latency["iterations"]) == (payload, 10)
@@ -78,7 +78,7 @@ class TestLoopback:
         self, attempts: Attempts, tmp_path: Path, rdmadiag_json: Call
     ) -> None:
         ended = attempts.start(*ALLOWED, "--iterations=10").end()
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         outcome = tmp_path / "outcome.json"
         outcome.write_text(json.dumps(ended.document))
         _, before = rdmadiag_json("preflight", "--ladder", "--device=rxe0")
@@ -94,7 +94,7 @@ class TestLoopback:
     @pytest.mark.parametrize("kind", ["rc", "uc"])
     def test_an_ipv6_gid_serves_as_well(self, kind: str, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, f"--qp={kind}", "--gid-index=2").end()
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         for end in (ended.document["local"], ended.document["remote"]):
             assert (end["gid_index"], end["gid"]) == (2, "2001:db8::1")
 
@@ -104,12 +104,12 @@ class TestLoopback:
     ) -> None:
         with without_compiled_loop():
             ended = attempts.start(*ALLOWED, f"--qp={kind}", f"--bytes={payload}").end()
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         assert ended.document["latency_us"] is None
 
     @pytest.mark.parametrize("user", [None, NOBODY])
     def test_the_program_as_it_is_installed(self, user: int | None, installed: Call) -> None:
-        assert told(*installed(*ALLOWED, user=user)) == (0, "verified", "done")
+        assert result(*installed(*ALLOWED, user=user)) == (0, "verified", "done")
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -129,7 +129,7 @@ class TestTwoProcesses:
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         connector = attempts.start(*options, where)
         one, two = connector.end(), listener.end(waits=connector.seconds)
-        assert one.told() == two.told() == (0, "verified", "done")
+        assert one.result() == two.result() == (0, "verified", "done")
         ours, theirs = one.document, two.document
         assert ours["data_verified"]
         assert theirs["data_verified"]
@@ -146,7 +146,7 @@ class TestTwoProcesses:
     ) -> None:
         listener, port = attempts.listen("127.0.0.1", *ALLOWED, "--wait=3")
         ended = listener.end(waits=3)
-        assert ended.told() == (3, "no_peer", "connect")
+        assert ended.result() == (3, "no_peer", "connect")
         assert ended.stderr == (
             f"rdmadiag: waiting 3 s on 127.0.0.1:{port}; on the other host: "
             f"rdmadiag pingpong --allow-rtr 127.0.0.1:{port}\n"
@@ -182,25 +182,25 @@ def closed_node() -> Iterator[None]:
 class TestRefusals:
     def test_without_the_word_nothing_is_attempted(self, attempts: Attempts) -> None:
         ended = attempts.start("--device=rxe0").end()
-        assert ended.told() == (3, "not_allowed", "gate")
+        assert ended.result() == (3, "not_allowed", "gate")
         assert ended.document["steps"] == []
 
     @pytest.mark.smoke
     def test_a_gid_index_without_a_gid_is_not_safe(self, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, "--gid-index=9").end()
-        assert ended.told() == (3, "not_safe", "preflight")
+        assert ended.result() == (3, "not_safe", "preflight")
         assert reasons(ended.document) == ["no_route_gid"]
 
     def test_a_node_that_the_user_may_not_open_is_not_safe(self, installed: Call) -> None:
         with closed_node():
             found = installed(*ALLOWED, user=NOBODY)
-        assert told(*found) == (3, "not_safe", "preflight")
+        assert result(*found) == (3, "not_safe", "preflight")
         assert "uverbs_node_not_openable" in reasons(found[1])
 
     def test_64_kib_of_locked_memory_are_not_safe(self, installed: Call) -> None:
         limited = ("prlimit", "--memlock=65536:65536")
         found = installed(*ALLOWED, user=NOBODY, prefix=limited)
-        assert told(*found) == (3, "not_safe", "preflight")
+        assert result(*found) == (3, "not_safe", "preflight")
         assert reasons(found[1]) == ["memlock_too_low"]
 
 
@@ -210,7 +210,7 @@ class TestAcceptedRisks:
 
     def test_a_gid_index_without_a_gid_fails_at_rtr(self, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, "--gid-index=9", "--accept-risk=no_route_gid").end()
-        assert ended.told() == (2, "call_failed", "rtr")
+        assert ended.result() == (2, "call_failed", "rtr")
         assert ended.document["errno"] == {"number": 61, "name": "ENODATA", "platform": "linux"}
         assert ended.document["accepted_risks"] == ["no_route_gid"]
         assert ended.document["teardown"] == "clean"
@@ -219,7 +219,7 @@ class TestAcceptedRisks:
         risks = ("--accept-risk=uverbs_node_not_openable", "--accept-risk=verbs_open_failed")
         with closed_node():
             code, document = installed(*ALLOWED, *risks, user=NOBODY)
-        assert told(code, document) == (2, "call_failed", "open")
+        assert result(code, document) == (2, "call_failed", "open")
         assert document["call"] == "ibv_open_device"
         assert document["errno"]["name"] == "EACCES"
         assert document["teardown"] == "nothing_made"
@@ -235,14 +235,14 @@ class TestAcceptedRisks:
         limited = ("prlimit", f"--memlock={limit}:{limit}")
         options = ("--accept-risk=memlock_too_low", f"--bytes={payload}")
         found = installed(*ALLOWED, *options, user=NOBODY, prefix=limited)
-        assert told(*found) == (2, "call_failed", "reg_mr")
+        assert result(*found) == (2, "call_failed", "reg_mr")
         assert found[1]["errno"]["name"] == errno
         assert found[1]["teardown"] == "clean"
 
     def test_two_devices_of_one_host_do_not_reach_each_other(self, attempts: Attempts) -> None:
         # Of rxe in 6.1: an address of this host does not answer on the other device's link.
         ended = attempts.start("--allow-rtr", "--device=rxe0", "--device=rxe1").end()
-        assert ended.told() == (2, "call_failed", "rtr")
+        assert ended.result() == (2, "call_failed", "rtr")
         assert ended.document["errno"]["name"] == "ETIMEDOUT"
         assert ended.document["teardown"] == "clean"
 
@@ -253,5 +253,5 @@ def test_a_port_that_is_down_is_not_safe(
 ) -> None:
     run(["ip", "link", "set", "veth0", "down"], timeout=30)
     ended = attempts.start(*ALLOWED).end()
-    assert ended.told() == (3, "not_safe", "preflight")
+    assert ended.result() == (3, "not_safe", "preflight")
     assert reasons(ended.document)[0] == "port_not_active"

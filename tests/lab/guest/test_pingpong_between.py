@@ -107,10 +107,10 @@ class TestHeld:
         both = start(hold=step)
         os.kill(both.ends[victim].child(), signal.SIGKILL)
         ended = both.ends[victim].end()
-        assert ended.told() == (2, "died", stage_at(step, victim))
+        assert ended.result() == (2, "died", stage_at(step, victim))
         assert ended.document["summary"] == "signal 9 ended the process between two calls"
         other = both.ends[left].end(waits=WAITED_SECONDS)
-        assert other.told() == left_alone(step, left, "peer_lost")
+        assert other.result() == left_alone(step, left, "peer_lost")
 
     @pytest.mark.sampled(2)
     @pytest.mark.parametrize("step", STEPS)
@@ -123,7 +123,7 @@ class TestHeld:
         assert until(lambda: child not in children(), END_SECONDS)
         other = both.ends[left].end(waits=WAITED_SECONDS)
         # The child still says so.
-        assert other.told() == left_alone(step, left, "peer_failed")
+        assert other.result() == left_alone(step, left, "peer_failed")
         if step not in ANSWERED:
             assert "the command was killed" in other.document["summary"]
 
@@ -143,14 +143,14 @@ class TestHeld:
     ) -> None:
         victim, left = victim_at(step)
         both = start(hold=step, proven=False)
-        told = both.ends[victim].seconds
+        ended_at = both.ends[victim].seconds
         both.ends[victim].kill(number)
         ended = both.ends[victim].end()
-        assert ended.seconds - told < END_SECONDS
-        assert ended.told() == (code_at(step), "interrupted", stage_at(step, victim))
+        assert ended.seconds - ended_at < END_SECONDS
+        assert ended.result() == (code_at(step), "interrupted", stage_at(step, victim))
         assert ended.document["teardown"] == ("clean" if code_at(step) == 2 else "nothing_made")
         other = both.ends[left].end(waits=WAITED_SECONDS)
-        assert other.told() == left_alone(step, left, "peer_failed")
+        assert other.result() == left_alone(step, left, "peer_failed")
         if step not in ANSWERED:
             failure = other.document["peer_failure"]
             assert (failure["stage"], failure["text"]) == (REACHED[step], number.name)
@@ -162,7 +162,7 @@ class TestHeld:
         both.between.cut()
         for role, attempt in both.ends.items():
             ended = attempt.end(waits=WAITED_SECONDS)
-            assert ended.told() == left_alone(step, role, "peer_lost")
+            assert ended.result() == left_alone(step, role, "peer_lost")
 
     def test_a_connection_without_a_word_ends_both_at_the_deadline(self, start: Start) -> None:
         pairs = {step: start(hold=step, deadline=15.0) for step in ("agree", "timed")}
@@ -170,7 +170,7 @@ class TestHeld:
             summaries = []
             for attempt in both.ends.values():
                 ended = attempt.end(waits=WAITED_SECONDS)
-                assert ended.told() == (code_at(step), "peer_lost", REACHED[step])
+                assert ended.result() == (code_at(step), "peer_lost", REACHED[step])
                 summaries.append(ended.document["summary"])
             # The other one may see that it has gone.
             assert f"the peer fell silent before its '{step}'" in summaries
@@ -202,7 +202,7 @@ class TestChanged:
     def test_a_queue_pair_that_is_not_there_completes_nothing_of_rc(self, start: Start) -> None:
         both = start("--qp=rc", proven=False, change=changing("queue_pair", "listen", other_number))
         one, two = (attempt.end(waits=WAITED_SECONDS) for attempt in both.ends.values())
-        assert one.told()[0] == two.told()[0] == 2
+        assert one.result()[0] == two.result()[0] == 2
         found = {one.document["outcome"], two.document["outcome"]}
         assert found in ({"completion_error", "peer_failed"}, {"completion_error"})
         for ended in (one, two):
@@ -222,7 +222,7 @@ class TestChanged:
     def test_where_both_know_a_secret_it_is_noticed(self, step: str, start: Start) -> None:
         both = start(change=changing(step, "connect", lambda message: message.update(odd=1)))
         ended = both.ends["listen"].end(waits=WAITED_SECONDS)
-        assert ended.told()[1] == "peer_refused"
+        assert ended.result()[1] == "peer_refused"
         assert "somebody changed its message on the way" in ended.document["summary"]
         both.between.cut()
         both.ends["connect"].end()
@@ -233,8 +233,8 @@ class TestChanged:
         ended = {role: each.end(waits=WAITED_SECONDS) for role, each in both.ends.items()}
         truthful = ended.pop("connect" if liar == "listen" else "listen")
         # ib_core asks the neighbour for its MAC address, and 6.1 waits a second for it.
-        assert truthful.told() == (2, "call_failed", "rtr")
+        assert truthful.result() == (2, "call_failed", "rtr")
         assert truthful.document["errno"]["name"] == "ETIMEDOUT"
         assert truthful.document["teardown"] == "clean"
-        assert ended[liar].told() == (2, "peer_failed", "data")
+        assert ended[liar].result() == (2, "peer_failed", "data")
         assert ended[liar].document["peer_failure"]["stage"] == "rtr"

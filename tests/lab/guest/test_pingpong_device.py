@@ -57,7 +57,7 @@ def test_without_a_route_a_send_completes_with_an_error(
         do(run, change)
         changed = attempt.seconds
         ended = attempt.end()
-    assert ended.told() == (2, "completion_error", "data")
+    assert ended.result() == (2, "completion_error", "data")
     assert ended.document["completion"]["name"] == NO_ROUTE
     assert ended.document["rounds"] > 0
     assert event in {each["name"] for each in ended.document["events"]}
@@ -71,7 +71,7 @@ def test_a_netdev_that_is_deleted_takes_its_device_with_it(
     attempt = running(attempts, *LONG)
     do(run, "ip link del veth0")
     ended = attempt.end()
-    assert ended.told() == (2, "completion_error", "data")
+    assert ended.result() == (2, "completion_error", "data")
     assert ended.document["teardown"] == "clean"
     assert until(lambda: "rxe0" not in os.listdir("/sys/class/infiniband"), SETTLE_SECONDS)
     assert not children()
@@ -84,7 +84,7 @@ def test_a_device_that_is_deleted_stays_until_its_run_ends(
     attempt = running(attempts, *LONG, deadline=20.0)
     with subprocess.Popen(["rdma", "link", "del", "rxe0"]) as deleting:
         ended = attempt.end()
-        assert ended.told() == (2, "late", "data")
+        assert ended.result() == (2, "late", "data")
         assert ended.document["teardown"] == "clean"
         assert deleting.wait(COMMAND_SECONDS) == 0
     assert os.listdir("/sys/class/infiniband") == ["rxe1"]
@@ -97,7 +97,7 @@ def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
         attempt = running(attempts, "--bytes=1048576", "--iterations=400")
         do(run, "ip link set veth1 down")
         ended = attempt.end()
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     lost = [each for each in ended.document["events"] if each["name"] == "IBV_EVENT_PORT_ERR"]
     assert {(each["end"], each["port"]) for each in lost} == {("local", 1), ("remote", 1)}
 
@@ -109,9 +109,9 @@ def test_a_signal_ends_it_at_once(
 ) -> None:
     with unchanged():
         attempt = running(attempts, *LONG)
-        told = attempt.seconds
+        signalled = attempt.seconds
         attempt.kill(number)
         ended = attempt.end()
-        assert ended.seconds - told < 2.0
-        assert ended.told() == (2, "interrupted", "data")
+        assert ended.seconds - signalled < 2.0
+        assert ended.result() == (2, "interrupted", "data")
         assert ended.document["teardown"] == "clean"

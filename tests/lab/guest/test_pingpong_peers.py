@@ -137,8 +137,8 @@ def secret(tmp_path: Path) -> str:
     return f"--secret-file={file}"
 
 
-def assert_ended(ended: Ended, told: tuple[int, str, str], summary: str) -> None:
-    assert ended.told() == told
+def assert_ended(ended: Ended, result: tuple[int, str, str], summary: str) -> None:
+    assert ended.result() == result
     assert summary in ended.document["summary"]
     assert ended.document["touched"] == (ended.code == 2)
     assert ended.document["teardown"] == ("clean" if ended.code == 2 else "nothing_made")
@@ -285,7 +285,7 @@ class TestPeersThatGo:
 
         one, two = meet(lambda stranger: None, in_the_middle)
         # What it had not read makes the close a reset.
-        assert one.told() == (3, "peer_lost", "connect")
+        assert one.result() == (3, "peer_lost", "connect")
         assert_ended(two, NOBODY, "1 connected and did not say who they are")
 
     def test_closing_or_failing_once_the_device_is_open(self, meet: Meeting) -> None:
@@ -328,11 +328,11 @@ class TestStrangersAndThePeer:
                     pass
             comes(greeting + frame({"step": "endpoint", "endpoint": ENDPOINT | {"mtu": 300}}))
             connector = attempts.start(*ALLOWED, *options, f"127.0.0.1:{port}")
-            assert connector.end().told() == (0, "verified", "done")
+            assert connector.end().result() == (0, "verified", "done")
             ended = listener.end(waits=MEET_SECONDS)
             assert idle.fileno() > 0
             assert half.fileno() > 0
-        assert ended.told() == (0, "verified", "done")
+        assert ended.result() == (0, "verified", "done")
         assert "turned away 127.0.0.1:" in ended.stderr
         assert "no peer of ours" in ended.stderr
 

@@ -124,9 +124,9 @@ def test_the_hardened_watch_hears_what_root_hears(
     code, out, err = rdmadiag("explain", "--ring", str(ring), "--json")
     assert code in (0, 3), said[-3000:] + err
     document = json.loads(out)
-    live, told = rdmadiag("watch", "--for", "0", "--json")[:2]
+    live, printed = rdmadiag("watch", "--for", "0", "--json")[:2]
     (began,) = [each for each in document["events"] if each["action"] == "began"]
-    root = json.loads(told.splitlines()[0])["event"]
+    root = json.loads(printed.splitlines()[0])["event"]
     assert live == 0
     assert began["details"]["heard"] == root["details"]["heard"], said[-3000:]
     found = {(each["kind"], each["action"]) for each in document["events"]}

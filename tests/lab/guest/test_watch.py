@@ -125,10 +125,10 @@ def test_each_change_is_named_and_timed(
 ) -> None:
     run(["modprobe", "rdma_rxe"], timeout=SECONDS)
     ring = tmp_path / "ring"
-    told = tmp_path / "told"
-    told.mkdir()
-    script = tmp_path / "tell"
-    script.write_text(f'#!/bin/sh\ncat > "$(mktemp {told}/XXXXXX)"\n')
+    given = tmp_path / "given"
+    given.mkdir()
+    script = tmp_path / "keep"
+    script.write_text(f'#!/bin/sh\ncat > "$(mktemp {given}/XXXXXX)"\n')
     script.chmod(0o755)
     running = watch("--ring", str(ring), "--on-change", str(script))
     for command, expected in STEPS:
@@ -146,7 +146,7 @@ def test_each_change_is_named_and_timed(
             assert until(lambda seen=seen: bool(seen()), SECONDS), f"{command}: no {each}"  # type: ignore[misc]
             # Of a busy machine's kernel: the reader may come later than the command ends.
             assert before - 0.5 <= seconds(seen()[0]) <= after + LATE
-    assert until(lambda: len(list(told.iterdir())) > len(STEPS), SECONDS)
+    assert until(lambda: len(list(given.iterdir())) > len(STEPS), SECONDS)
     assert running.end() == 0
     documents = running.documents()
     for each in documents:
@@ -159,7 +159,7 @@ def test_each_change_is_named_and_timed(
         if what(each) == ("route", "link", "changed", "watch0") and each["before"].get("carrier")
     ]
     assert down["details"]["carrier"] is False
-    handed = [json.loads(each.read_text() or "{}") for each in told.iterdir()]
+    handed = [json.loads(each.read_text() or "{}") for each in given.iterdir()]
     assert [each for each in handed if each.get("event") not in events] == []
     code, out, _ = rdmadiag("explain", "--ring", str(ring), "--before", "3600", "--json", *LONGEST)
     document = json.loads(out)
@@ -212,10 +212,10 @@ def test_a_device_that_is_named_tells_of_its_port(
     assert until(lambda: uverbs_is_open(running.process.pid), SECONDS)
     run(["ip", "link", "set", device.netdev, "down"], timeout=SECONDS)
 
-    def told() -> list[Any]:
+    def seen() -> list[Any]:
         return [each["details"]["event"] for each in running.events() if each["source"] == "async"]
 
-    assert until(lambda: "IBV_EVENT_PORT_ERR" in told(), SECONDS), running.events()
+    assert until(lambda: "IBV_EVENT_PORT_ERR" in seen(), SECONDS), running.events()
     assert running.end() == 0
 
 
@@ -244,13 +244,13 @@ def test_a_health_reporter_that_fails_is_told(watch: Callable[..., Watch], run: 
         health = debug / "netdevsim" / "netdevsim14" / "health" / "break_health"
         assert until(health.exists, SECONDS)
         health.write_text("a fault\n")
-        told = ("devlink", "health", "changed", handle)
-        assert until(lambda: told in map(what, running.events()), SECONDS)
+        wanted = ("devlink", "health", "changed", handle)
+        assert until(lambda: wanted in map(what, running.events()), SECONDS)
     finally:
         (bus / "del_device").write_text("14\n")
     gone = ("devlink", "device", "removed", handle)
     assert until(lambda: gone in map(what, running.events()), SECONDS)
-    found = [each["details"] for each in running.events() if what(each) == told]
+    found = [each["details"] for each in running.events() if what(each) == wanted]
     assert {each["reporter"] for each in found} == {"dummy"}
     assert "error" in {each["state"] for each in found}
 

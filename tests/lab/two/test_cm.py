@@ -69,9 +69,9 @@ def start(
 
 
 def clean(ended: Ended) -> tuple[int, str, str]:
-    """What it told, having destroyed what it made."""
+    """Its result, having destroyed what it made."""
     assert ended.document["teardown"] == "clean"
-    return ended.told()
+    return ended.result()
 
 
 def last_event(ended: Ended) -> str | None:
@@ -87,7 +87,9 @@ def in_data(attempt: Attempt, device: str) -> None:
     if attempt.has_ended():
         ended = attempt.end(WAITED_SECONDS)
         found = ended.document or {}
-        pytest.fail(f"{ended.told()} {found.get('summary')} {found.get('reasons')} {ended.stderr}")
+        pytest.fail(
+            f"{ended.result()} {found.get('summary')} {found.get('reasons')} {ended.stderr}"
+        )
 
 
 # --- what works --------------------------------------------------------------------------

@@ -33,9 +33,9 @@ Outcomes = Callable[[Ended], set[str]]
 
 
 def clean(ended: Ended) -> tuple[int, str, str]:
-    """What it told, having destroyed what it made."""
+    """Its result, having destroyed what it made."""
     assert ended.document["teardown"] == "clean"
-    return ended.told()
+    return ended.result()
 
 
 @pytest.mark.sampled(2)
@@ -52,7 +52,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
 ) -> None:
     attempt = start(f"--qp={kind}", f"--bytes={payload}", "--iterations=10")
     ended = attempt.end(waits=WAITED_SECONDS)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     ours = ended.document
     assert (ours["data_verified"], ours["teardown"]) == (True, "clean")
     theirs = exchange("document", ours)
@@ -64,7 +64,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
 
 def test_an_ipv6_gid_serves_as_well(start: Start) -> None:
     ended = start("--gid-index=2").end(waits=WAITED_SECONDS)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
 
 
 @pytest.mark.sampled(2)
@@ -259,7 +259,7 @@ def test_an_end_that_is_killed_in_the_middle(
     barrier("running")
     if role == victim:
         os.kill(attempt.child(), signal.SIGKILL)
-        assert attempt.end().told() == (2, "died", "data")
+        assert attempt.end().result() == (2, "died", "data")
     else:
         assert clean(attempt.end(waits=WAITED_SECONDS)) == (2, "peer_lost", "data")
 
@@ -272,7 +272,7 @@ def test_an_end_that_stops_in_the_middle(role: str, start: Start, barrier: Barri
         os.kill(attempt.child(), signal.SIGSTOP)
         ended = attempt.end()
         # As one that hangs in the kernel: its parent ends it.
-        assert ended.told() == (124, "watchdog", "data")
+        assert ended.result() == (124, "watchdog", "data")
         assert ended.document["teardown"] == "abandoned"
     else:
         code, outcome, stage = clean(attempt.end(waits=WAITED_SECONDS))

@@ -31,7 +31,7 @@ def test_data_is_verified_both_ways(
     options: tuple[str, ...], role: str, start: Start, exchange: Exchange
 ) -> None:
     ended = start(*options).end(waits=WAITED_SECONDS)
-    assert ended.told() == (0, "verified", "done"), ended.document["summary"]
+    assert ended.result() == (0, "verified", "done"), ended.document["summary"]
     ours = ended.document
     assert (ours["data_verified"], ours["teardown"]) == (True, "clean")
     assert (ours["latency_us"] is None) is (role == "left")
@@ -42,7 +42,7 @@ def test_data_is_verified_both_ways(
 @pytest.mark.parametrize("op", ["write", "read"])
 def test_a_window_has_a_figure_at_the_end_that_connects(op: str, role: str, start: Start) -> None:
     ended = start(f"--op={op}", "--bandwidth=1", "--bytes=65536").end(waits=WAITED_SECONDS)
-    assert ended.told() == (0, "verified", "done"), ended.document["summary"]
+    assert ended.result() == (0, "verified", "done"), ended.document["summary"]
     found = ended.document["bandwidth"]
     if role == "left":
         assert found is None
@@ -54,6 +54,6 @@ def test_a_window_has_a_figure_at_the_end_that_connects(op: str, role: str, star
 
 def test_ends_of_two_minds_open_no_device(role: str, start: Start) -> None:
     ended = start("--op=write" if role == "left" else "--op=read").end(waits=WAITED_SECONDS)
-    assert ended.told() == (3, "mismatch", "agree")
+    assert ended.result() == (3, "mismatch", "agree")
     assert [each["code"] for each in ended.document["problems"]] == ["op_mismatch"]
     assert not ended.document["touched"]

@@ -86,7 +86,7 @@ def test_small_messages_pass_where_large_frames_are_dropped(
     with netem("loss 100%", LARGE) if role == "left" else nullcontext():
         ended = start("--bytes=512", "--iterations=5").end(waits=WAITED_SECONDS)
         barrier("ended")
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
 
 
 @pytest.mark.sampled(2)
@@ -96,7 +96,7 @@ def test_a_slow_path_is_no_loss(kind: str, start: Start, netem: Netem, barrier: 
     with netem("delay 300ms"):
         ended = start(f"--qp={kind}", "--iterations=10").end(waits=WAITED_SECONDS)
         barrier("ended")
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
 
 
 @pytest.mark.long
@@ -126,7 +126,7 @@ def test_a_listener_that_comes_late_is_waited_for(
         exchange("knocked", None)
         attempt = attempts.start(*ALLOWED, f"--listen={rxe.ipv4}:{port}", deadline=30.0)
     ended = attempt.end(waits=WAITED_SECONDS)
-    assert ended.told() == (0, "verified", "done")
+    assert ended.result() == (0, "verified", "done")
     if role == "right":
         assert f"nobody listens yet at {peer.ipv4}:{port}: waiting" in ended.stderr
 
@@ -144,7 +144,7 @@ def test_who_cannot_be_reached_is_told_by_the_errno(
 ) -> None:
     where = rxe.ipv4 if address == "own" else address
     ended = attempts.start(*ALLOWED, where, deadline=30.0).end()
-    assert ended.told() == (3, "no_peer", "connect")
+    assert ended.result() == (3, "no_peer", "connect")
     assert ended.document["errno"]["name"] == errno
     assert first in ended.document["causes"][0]
     assert never not in " ".join(ended.document["causes"])
@@ -158,7 +158,7 @@ def test_tcp_that_is_dropped_is_no_answer_within_the_deadline(
     if role == "right":
         with netem("loss 100%", "match ip protocol 6 0xff match ip dport 20998 0xffff"):
             ended = attempts.start(*ALLOWED, f"{peer.ipv4}:20998", deadline=12.0).end()
-        assert ended.told() == (3, "no_peer", "connect")
+        assert ended.result() == (3, "no_peer", "connect")
         assert ended.document["summary"].endswith("no answer")
         assert "a firewall drops" in ended.document["causes"][0]
     barrier("ended")

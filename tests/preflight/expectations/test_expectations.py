@@ -245,7 +245,7 @@ def test_rules_of_expectations_run_where_something_is_expected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[host]\ndevice = 2", "good.toml: host.device: no such key; did you mean devices?"),
         ("[hosts]\n", "good.toml: hosts: no such table; did you mean host?"),
@@ -275,10 +275,10 @@ def test_rules_of_expectations_run_where_something_is_expected() -> None:
         ("[thresholds]\nlink_down = 1", "good.toml: "),
     ],
 )  # fmt: skip
-def test_a_mistake_names_file_and_key(text: str, told: str) -> None:
+def test_a_mistake_names_file_and_key(text: str, message: str) -> None:
     with pytest.raises(TomlFileError) as caught:
         expect(text)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
