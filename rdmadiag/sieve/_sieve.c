@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LAYOUT_REVISION = 2 };
-enum { BUCKET_BITS = 16, BOTH = 3, STRIDE = 4 };
+enum { LAYOUT_REVISION = 3 };
+enum { BUCKET_BITS = 18, BOTH = 3, STRIDE = 4 };
 
 struct word {
     const uint8_t *text; /* folded */
@@ -97,16 +97,16 @@ static uint64_t segment_end(const uint8_t *text, uint64_t at, uint64_t highest) 
     return found ? (uint64_t)(found - text) : highest;
 }
 
-/* Whether a word may begin in the STRIDE bytes from here on, by its group. */
-static inline uint32_t none_here(const struct table *table, const uint8_t *at) {
+/* At which of the STRIDE bytes from here on a group stands that may be a word's: a bit for each. */
+static inline uint32_t seen_here(const struct table *table, const uint8_t *at) {
     uint64_t eight = 0;
     for (int i = 0; i < 8; i++)
         eight |= (uint64_t)at[i] << (8 * i);
     eight |= 0x2020202020202020u;
     uint32_t seen = 0;
     for (int i = 0; i < STRIDE; i++)
-        seen |= table->seen[bucket_of((uint32_t)(eight >> (8 * i)))];
-    return !seen;
+        seen |= (uint32_t)table->seen[bucket_of((uint32_t)(eight >> (8 * i)))] << i;
+    return seen;
 }
 
 /*
@@ -124,15 +124,16 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
     uint64_t at = progress->at;
     /* A segment that began before the end is looked at to its own end. */
     while ((at < end || (bits && at < first + table->behind)) && at + 3 < limit) {
-        if (at + 8 <= limit && none_here(table, text + at)) {
+        uint32_t seen = at + 8 <= limit ? seen_here(table, text + at) : (1u << STRIDE) - 1;
+        if (!seen) {
             at += STRIDE;
             continue;
         }
-        for (uint64_t stop_at = at + STRIDE; at < stop_at && at + 3 < limit; at++) {
-            uint32_t group = group_at(text + at), bucket = bucket_of(group);
-            if (!table->seen[bucket])
+        for (uint64_t stop_at = at + STRIDE; at < stop_at && at + 3 < limit; at++, seen >>= 1) {
+            if (!(seen & 1))
                 continue;
-            for (uint32_t next = table->heads[bucket]; next; next = table->entries[next].next) {
+            uint32_t group = group_at(text + at);
+            for (uint32_t next = table->heads[bucket_of(group)]; next; next = table->entries[next].next) {
                 const struct entry *entry = &table->entries[next];
                 const struct word *word = &table->words[entry->word];
                 if (entry->group != group || at < lowest + entry->offset)

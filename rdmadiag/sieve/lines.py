@@ -200,8 +200,8 @@ def _branches(tree: dict[int, Any]) -> bytes:
 
 # --- compiled ------------------------------------------------------------------------------
 
-_LAYOUT_REVISION: Final = 2
-_BUCKET_BITS: Final = 16
+_LAYOUT_REVISION: Final = 3
+_BUCKET_BITS: Final = 18
 _BUCKETS: Final = 1 << _BUCKET_BITS
 _HITS: Final = 1024
 
@@ -312,7 +312,10 @@ class _Compiled:
 
 _COMMON: Final = b" etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz"
 """By how often they stand in logs."""
-_OFTEN: Final = frozenset((b"nccl", b"net/", b"et/i", b"time", b"info", b"rank", b"0000"))
+_OFTEN: Final = frozenset(
+    b"nccl|net/|et/i|t/ib|time|imeo|meou|eout|info|rank|rdma|warn|0000|1000|000:|, ti"
+    b"|requ| req|eque|ques|wait|conn|pack|ckag| err|erro|rror|fail|aile|devi|evic".split(b"|")
+)
 """Four that stand in many lines, however rare each byte is."""
 
 

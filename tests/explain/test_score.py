@@ -10,11 +10,8 @@ from rdmadiag.explain.kernel_messages import MESSAGES
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.signs import SIGNS, drivers
 from tests.explain.score import (
-    AS_OK,
     CORPORA,
-    FIRST,
     FOLDER,
-    NAMED,
     excerpts,
     holds,
     main,
@@ -37,23 +34,8 @@ def test_the_corpus_is_large_enough() -> None:
     assert len({each.name for _, each in ALL}) == len(ALL)
 
 
-def test_the_right_cause_is_named_and_mostly_first() -> None:
-    scores = [score(each) for each in FAILING]
-    assert sum(each.named for each in scores) >= NAMED * len(scores)
-    assert sum(each.first for each in scores) >= FIRST * len(scores)
-
-
 def test_no_failure_that_was_not_seen_before_passes_as_ok() -> None:
     assert [each.name for each in UNSEEN if score(each).as_ok] == []
-
-
-def test_hardly_any_failure_passes_as_ok() -> None:
-    failing = [each for _, each in ALL if each.fails]
-    assert sum(score(each).as_ok for each in failing) <= AS_OK * len(failing)
-
-
-def test_nothing_is_found_in_noise() -> None:
-    assert [each.name for each in NOISE if score(each).false] == []
 
 
 def test_every_label_of_the_corpus_is_in_the_registry() -> None:
@@ -69,12 +51,15 @@ def test_every_line_of_noise_is_noise_among_failures_too() -> None:
     assert among.account.unknown == ()
 
 
-def test_the_program_prints_a_table_and_takes_other_corpora(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_limits_are_kept_over_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of failures most causes named and first, few as OK; nothing in noise."""
     assert main([]) == 0
     out = capsys.readouterr().out
     assert all(f"| {name} " in out for name in (*CORPORA, "all"))
+    assert "false finding" not in out
+
+
+def test_other_corpora_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.txt"
     other.write_text(
         "#= wrong errno=110 stage=rtr causes=memlock\nibv_modify_qp failed: errno 110\n"

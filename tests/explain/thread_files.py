@@ -5,8 +5,8 @@ as the thread's own resolution shows it; it was labelled before `explain` was ru
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
 gathered and labelled after the rules were written: its first score is a first reading. So are
-`exam`, `second`, `third` and `fourth`, one after the other; the newest is set apart: no rule is
-written from it, and nobody who writes rules reads it. An address
+those of EXAMS, one after the other; the newest is set apart: no rule is written from it, and
+nobody who writes rules reads it. An address
 `https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
 which gives its own number for it and not where it is from.
 """
@@ -22,7 +22,7 @@ from rdmadiag.frozen import dataclass
 FOLDER: Final = Path(__file__).parent / "threads"
 FRESH: Final = "fresh"
 """The folder of the threads that no rule was written from."""
-EXAMS: Final = ("exam", "second", "third", "fourth")
+EXAMS: Final = ("exam", "second", "third", "fourth", "fifth")
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
 Each was gathered after the one before had been scored. The last one is unread; the others have

@@ -6,11 +6,11 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in eight parts: those that rules were written from, those held apart, those that
+Threads stand in nine parts: those that rules were written from, those held apart, those that
 the project knew before, those of the folder `fresh`, gathered after the rules were written, and
-those of the folders `exam`, `second`, `third` and `fourth`, gathered one after the other to be
-read once: of the newest only sums are printed, and nothing is learned. With the name of such a
-folder, or "open", as its argument it reads that part alone.
+those of the five folders EXAMS, gathered one after the other to be read once: of the newest only
+sums are printed, and nothing is learned. With the name of such a folder, or "open", as its
+argument it reads that part alone.
 `explain` is read with cases learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other

@@ -10,7 +10,7 @@ True
 False
 """
 
-import re
+from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.explain.log.catalogue import has_needle, needles
@@ -186,11 +186,10 @@ STEPS: Final = (
 # fmt: on
 
 
-def _any(words: tuple[str, ...]) -> "re.Pattern[bytes]":
+def _bytes(words: Iterable[str]) -> tuple[bytes, ...]:
     # \xe2\x86\x92 is the arrow of "INIT→RTR".
-    arrows = {word.replace("->", "\N{RIGHTWARDS ARROW}") for word in words if "->" in word}
-    both = sorted({*words, *arrows}, key=len, reverse=True)
-    return re.compile(b"|".join(re.escape(word.encode()) for word in both), re.IGNORECASE)
+    arrows = [word.replace("->", "\N{RIGHTWARDS ARROW}") for word in words if "->" in word]
+    return tuple(word.encode() for word in (*words, *arrows))
 
 
 NARROW: Final = {
@@ -205,16 +204,25 @@ NARROW: Final = {
 NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
 """The same, and lines that are looked at for what stands around them."""
 
-_CONTEXT: Final = _any(CONTEXT)
-_TROUBLE: Final = _any(TROUBLE)
-_SUFFICIENT: Final = _any((*BOTH, *AFTERMATH))
-_NEAR: Final = _any(NEAR)
-_NEAR_TOO: Final = _any(NEAR_TOO)
+_CONTEXT: Final = _bytes(CONTEXT)
+_TROUBLE: Final = _bytes(TROUBLE)
+_SUFFICIENT: Final = _bytes((*BOTH, *AFTERMATH))
+_NEAR: Final = _bytes(NEAR)
+_NEAR_TOO: Final = _bytes(NEAR_TOO)
+
+
+def _has(line: bytes, words: tuple[bytes, ...]) -> bool:
+    """Of a line in lowercase: some 40 times as fast as one pattern of all words."""
+    for word in words:  # noqa: SIM110  # twice as fast as any()
+        if word in line:
+            return True
+    return False
 
 
 def is_near_candidate(line: bytes) -> bool:
     """Whether it is looked at for what stands around it."""
-    return bool(_NEAR.search(line) or (_NEAR_TOO.search(line) and is_candidate(line)))
+    low = line.lower()
+    return _has(low, _NEAR) or (_has(low, _NEAR_TOO) and is_candidate(line))
 
 
 def is_candidate(line: bytes) -> bool:
@@ -224,6 +232,5 @@ def is_candidate(line: bytes) -> bool:
 
 def is_taken_up(line: bytes) -> bool:
     """Whether it is looked at for the words of this file alone."""
-    if _SUFFICIENT.search(line):
-        return True
-    return bool(_TROUBLE.search(line) and _CONTEXT.search(line))
+    low = line.lower()
+    return _has(low, _SUFFICIENT) or (_has(low, _TROUBLE) and _has(low, _CONTEXT))

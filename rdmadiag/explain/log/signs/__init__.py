@@ -4,8 +4,10 @@ A sign is recognised by a few words in one line, never by a whole sentence.
 """
 
 import re
+from functools import cache
 from typing import Final
 
+from rdmadiag.explain.log.literals import literals
 from rdmadiag.explain.log.signs import (
     connections,
     devices,
@@ -44,15 +46,21 @@ SIGNS: Final = (
 )
 
 
+@cache
+def _by_word() -> dict[str, list[int]]:
+    """Words → the rows that may fit a text that has one of them; "" is in every text."""
+    found: dict[str, list[int]] = {}
+    for number, row in enumerate(SIGNS):
+        for word in literals(row.pattern.pattern) or ("",):
+            found.setdefault(word, []).append(number)
+    return found
+
+
 def sign_of(text: str, platform: str) -> Sign | None:
     """The first row that fits the line."""
     text = text.lower()
-    for row in SIGNS:
-        if row.platform not in (None, platform):
-            continue
-        if row.pattern.search(text) and (row.only is None or row.only.search(text)):
-            return row
-    return None
+    maybe = {number for word, rows in _by_word().items() if word in text for number in rows}
+    return next((SIGNS[each] for each in sorted(maybe) if SIGNS[each].fits(text, platform)), None)
 
 
 AFTERMATH: Final = re.compile(

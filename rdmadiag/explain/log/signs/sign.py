@@ -36,6 +36,14 @@ class Sign:
     errno: Errno
     names_row: bool  # a GID index in the line is that of a row that could not be used
 
+    def fits(self, lowercase: str, platform: str) -> bool:
+        """Whether a line of that platform has it."""
+        return bool(
+            self.platform in (None, platform)
+            and self.pattern.search(lowercase)
+            and (self.only is None or self.only.search(lowercase))
+        )
+
     @property
     def causes(self) -> tuple[Known, ...]:
         """The likeliest first."""
