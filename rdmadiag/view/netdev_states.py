@@ -29,6 +29,10 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.name: netdev for netdev in evidence.netdev.netdevs}
         )
+        self._legs: dict[str, list[str]] = {}
+        for each in (self._netlink or {}).values():
+            if isinstance(each.master, str):
+                self._legs.setdefault(each.master, []).append(each.name)
         process = evidence.process
         names = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.netdevs
         self._names = None if isinstance(names, Missing) else frozenset(names)
@@ -59,10 +63,6 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.ifindex: netdev.name for netdev in evidence.netdev.netdevs}
         )
-        self._legs: dict[str, set[str]] = {}  # by their master
-        for each in (self._netlink or {}).values():
-            if not isinstance(each.master, Missing):
-                self._legs.setdefault(each.master, set()).add(each.name)
         # Kernels that show the mode (5.2) look for a route where the GID's netdev is
         # (set_addr_netns_by_gid_rcu, drivers/infiniband/core/addr.c).
         nldev = evidence.nldev
@@ -136,9 +136,9 @@ class NetDevStates:
         netdevs = self._netlink or {}
         seen = {name}
         for _ in range(_FEW):
-            found = {netdevs[each].lower for each in seen & netdevs.keys()}
-            legs = set().union(*(self._legs.get(each, ()) for each in seen))
-            seen |= legs | {each for each in found if isinstance(each, str)}
+            below = {netdevs[each].lower for each in seen & netdevs.keys()}
+            legs = {leg for each in seen for leg in self._legs.get(each, ())}
+            seen |= legs | {each for each in below if isinstance(each, str)}
         return frozenset(seen)
 
     def unusable(self, gids: GidTable) -> dict[int, Unusable]:
