@@ -36,6 +36,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_netdevs": ({},),
     "parse_routes": ({},),
     "parse_neighbours": ({},),
+    "parse_soliciting": ({},),
     "parse_qdiscs": ({},),
     "parse_filters": ({}, "in"),
     "parse_packet_filter": (b"",),

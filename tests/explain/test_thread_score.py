@@ -84,13 +84,11 @@ def test_parts_and_cells() -> None:
 def test_the_tables_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = [each for each in read() if not each.seen][:12]
+    some = [each for each in read() if not each.seen][:4]
     monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
     some.append(replace(some[0], address="https://b", path=Path("exam/a.toml")))
-    some.append(replace(some[0], address="https://c", path=Path("second/a.toml")))
-    for part in ("exam", "second"):
-        assert main([part]) == 0
-        assert re.search(rf"\| explain, other threads, {part} +\| 1 ", capsys.readouterr().out)
+    assert main(["exam"]) == 0
+    assert re.search(r"\| explain, other threads, exam +\| 1 ", capsys.readouterr().out)
     assert main(["open", "rows"]) == 0
     printed = capsys.readouterr().out
     assert "explain, other stacks, open" in printed

@@ -74,18 +74,25 @@ def test_addresses_and_ids_are_unique() -> None:
         assert [word for word, times in Counter(words).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("thread", THREADS, ids=lambda each: each.path.stem)
-def test_a_thread_has_its_form(thread: Thread) -> None:
-    assert re.fullmatch(r"https://\S+", thread.address)
-    assert re.fullmatch(r"[a-z0-9-]+", thread.stack)
-    assert thread.title.strip()
-    assert thread.held is drawn(thread.address)
-    assert thread.rows
+@pytest.mark.parametrize("folder", sorted({each.path.parent.name for each in THREADS}))
+def test_each_thread_has_its_form(folder: str) -> None:
+    for thread in THREADS:
+        if thread.path.parent.name == folder:
+            check_thread(thread)
+
+
+def check_thread(thread: Thread) -> None:
+    """Its form, and that of its rows."""
+    assert re.fullmatch(r"https://\S+", thread.address), thread.path
+    assert re.fullmatch(r"[a-z0-9-]+", thread.stack), thread.path
+    assert thread.title.strip(), thread.path
+    assert thread.held is drawn(thread.address), thread.path
+    assert thread.rows, thread.path
     lines = [line for row in thread.rows for line in row.lines.splitlines() if line.strip()]
-    assert 1 <= len(lines) <= MOST_LINES
+    assert 1 <= len(lines) <= MOST_LINES, thread.path
     for row in thread.rows:
         check(row)
-    assert strange(thread.title) == []
+    assert strange(thread.title) == [], thread.path
 
 
 def check(row: Row) -> None:
