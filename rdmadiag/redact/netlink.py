@@ -21,6 +21,7 @@ RAW, TEXT, ADDRESS, HARDWARE, GUID, PREFIX, SOCKADDR, HOPS, VIA, VF_MAC, VF_GUID
 )
 MEMORY, NUMBER = "memory", "number"  # a number has at most 4 bytes
 ACTIONS, WORDS = "actions", "words"  # of a filter: what it does; struct tc_u32_sel
+BLANK = "blank"  # bytes of zero, as many
 SOURCE_NETWORK, NETWORK = "source network", "network"  # by the lengths in the message's header
 
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -99,12 +100,14 @@ _FLOWER: Final = {
 }
 _FILTER_OF: Final = {
     b"flower": _FLOWER,
-    b"u32": {5: WORDS, 7: ACTIONS},
+    b"u32": {**dict.fromkeys((1, 2, 3, 4), NUMBER), 5: WORDS, 7: ACTIONS},
     b"matchall": {2: ACTIONS, 3: RAW},
     b"basic": {3: ACTIONS},
     b"fw": {4: ACTIONS},
 }
 """TCA_OPTIONS of filters by their kind, as they are read."""
+_FILTER_OF_OTHER: Final[Table] = dict.fromkeys(range(1, 16), BLANK)
+"""Of another kind only that it has options."""
 _FILTER: Final[Table] = {}
 _ACTION_OF: Final = {b"gact": {2: RAW}, b"mirred": {2: RAW}, b"police": {1: RAW}}
 """TCA_ACT_OPTIONS of actions that are read; others may hold an address."""
@@ -183,7 +186,7 @@ class Messages:
                     own = self._link_table(body[skip:])
                 elif table is _FILTER:
                     kind_of = dict(netlink.attributes(body[skip:])).get(1, b"").rstrip(b"\0")
-                    own = {**_raw(1, 11), 2: _FILTER_OF.get(kind_of)}
+                    own = {**_raw(1, 11), 2: _FILTER_OF.get(kind_of, _FILTER_OF_OTHER)}
                 content = body[:skip] + self._attributes(body[skip:], own, body[:skip])
             made += _HEADER.pack(_HEADER.size + len(content), *_HEADER.unpack(header)[1:])
             made += content + bytes(-len(content) % 4)
@@ -234,6 +237,7 @@ class Messages:
             VF_GUID: self._vf_guid,
             ACTIONS: self._actions,
             WORDS: self._words,
+            BLANK: lambda raw: bytes(len(raw)),
         }
         if how is ADDRESS and len(raw) == 4 and len(head) == 8:  # struct ifaddrmsg
             self._addresses.learn4(raw, head[1])

@@ -94,7 +94,8 @@ def test_of_actions_those_are_kept_that_hold_no_address() -> None:
         found = filter_of(b"flower", netlink.attribute(3, action(kind, parms)))[3]
         assert (b"\x0a\x14\x03\x07" in found) is kept
         assert kind in found
-    assert filter_of(b"cgroup", netlink.attribute(5, MAC)) == {}
+    assert filter_of(b"cgroup", netlink.attribute(5, MAC)) == {5: bytes(6)}
+    assert filter_of(b"u32", netlink.attribute(4, b"\1\0\0\0")) == {4: b"\1\0\0\0"}
 
 
 def test_neighbour_tables_keep_how_often_is_asked_and_no_more() -> None:
