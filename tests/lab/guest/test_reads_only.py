@@ -116,7 +116,7 @@ SILENT = (
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 # The filters of a netdev are asked for where it has a place for them.
-TABLES = {RTM_GETROUTE, RTM_GETRULE, RTM_GETNEIGH, RTM_GETQDISC}
+TABLES = {RTM_GETROUTE, RTM_GETRULE, RTM_GETNEIGH, RTM_GETNEIGHTBL, RTM_GETQDISC}
 OF_ROUTE = {
     "counters": {RTM_GETLINK},
     "devices": {RTM_GETLINK, RTM_GETADDR},
