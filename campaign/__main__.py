@@ -21,7 +21,7 @@ import campaign
 from campaign.apart import apart
 from campaign.result import Result, table
 
-SHORT_SECONDS: Final = 180.0
+SHORT_SECONDS: Final = 300.0
 LONG_HOURS: Final = 3.0
 _GRACE_SECONDS: Final = (
     1200.0  # after the last input was begun: one that has not ended then is ended
