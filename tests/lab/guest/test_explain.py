@@ -26,7 +26,7 @@ def explained(rdmadiag: Callable[..., tuple[int, str, str]], tmp_path: Path) -> 
         log = tmp_path / "job.log"
         log.write_text(text)
         code, answer, error = rdmadiag("explain", "--log", str(log))
-        logging.getLogger(__name__).warning("%s%s", answer, error)
+        logging.getLogger(__name__).warning("%s%s\nof:\n%s", answer, error, text)
         return code
 
     return call
