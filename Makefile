@@ -20,9 +20,14 @@ run: $(VENV)/ready
 	echo "This host has no RDMA device: this is the sample machine roce-healthy." >&2; \
 	$(BIN)/rdmadiag preflight --sample roce-healthy; fi
 
-# Side by side, each with its own output when it has ended: `unit` waits, the others compute.
+# Side by side, each with its own output when it has ended. Two a processor, since many tests wait
+# for a deadline or a process.
+SIDE_BY_SIDE = $(MAKE) --no-print-directory --keep-going --output-sync=target \
+	--jobs=$$((2 * $$(getconf _NPROCESSORS_ONLN)))
+PARTS := 1 2 3 4 5 6 7 8
+
 test: $(VENV)/ready
-	@$(MAKE) --no-print-directory --jobs --output-sync=target lint types contracts unit
+	@$(SIDE_BY_SIDE) types contracts lint $(PARTS:%=unit-%)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -34,17 +39,23 @@ types: $(VENV)/ready
 contracts: $(VENV)/ready
 	$(BIN)/lint-imports
 
+# All tests but slow ones, in parts; each file of tests is in one of them.
 unit: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(SIDE_BY_SIDE) $(PARTS:%=unit-%)
+
+unit-%: $(VENV)/ready
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" --part=$*/$(words $(PARTS))
 
 # Property tests at length and slow tests, with branch coverage: what CI runs after `test`.
-# worksteal: each worker begins in another folder, so that those who compute run beside those who
-# wait. Tests marked `once` are those of `test` alone.
+# Tests marked `once` are those of `test` alone.
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -n auto --dist worksteal -m "slow or not once"
+	@$(SIDE_BY_SIDE) $(PARTS:%=covered-%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+covered-%: $(VENV)/ready
+	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "slow or not once" --part=$*/$(words $(PARTS))
 
 # docs/*.md and man/*.1 that are generated from the code; tests compare them.
 docs: $(VENV)/ready

@@ -28,7 +28,7 @@ from tests.counter_samples import before, later  # noqa: F401  # fixtures
 
 # CI repeats its examples, so that main is never red by chance; elsewhere each run has others.
 _REPEATED = {"derandomize": True, "database": None} if "CI" in os.environ else {}
-settings.register_profile("small", deadline=None, max_examples=20, **_REPEATED)
+settings.register_profile("small", deadline=None, max_examples=10, **_REPEATED)
 settings.register_profile("large", deadline=None, max_examples=100, **_REPEATED)
 settings.register_profile("longest", deadline=None, max_examples=1500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
@@ -43,10 +43,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)  # unknown where a run goes without xdist
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """`-n auto`: two workers a processor, since many tests wait for a deadline or a process."""
-    return 2 * (os.cpu_count() or 1)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", metavar="K/N", default="1/1", help="each Nth file of tests, from the Kth on"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A part of a run reads no file of another: each takes processor time to be collected."""
+    number, parts = map(int, config.getoption("part").split("/"))
+    if parts == 1 or not collection_path.match("test_*.py"):
+        return None
+    return _files().index(collection_path) % parts != number - 1 or None
+
+
+@cache
+def _files() -> list[Path]:
+    return sorted(Path(__file__).parent.rglob("test_*.py"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from rdmadiag.explain.log.literals import literals
 from rdmadiag.explain.log.signs import SIGNS, sign_of
+from rdmadiag.explain.log.words_around import ROWS
 
 
 @given(st.data())
 def test_what_a_row_matches_has_one_of_its_literals(data: st.DataObject) -> None:
-    pattern = data.draw(st.sampled_from([row.pattern for row in SIGNS]))
+    patterns = [*(row.pattern for row in SIGNS), *(pattern for pattern, _ in ROWS)]
+    pattern = data.draw(st.sampled_from(patterns))
     found = pattern.search(data.draw(st.from_regex(pattern.pattern)))
     assert found is not None
     assert any(word in found[0] for word in literals(pattern.pattern))

@@ -51,6 +51,7 @@ def test_every_line_of_noise_is_noise_among_failures_too() -> None:
     assert among.account.unknown == ()
 
 
+@pytest.mark.slow
 def test_the_limits_are_kept_over_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Of failures most causes named and first, few as OK; nothing in noise."""
     assert main([]) == 0

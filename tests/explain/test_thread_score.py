@@ -81,6 +81,7 @@ def test_parts_and_cells() -> None:
     assert table([cells("all", cases)]).count("\n") == 2
 
 
+@pytest.mark.slow  # models are learned
 def test_the_tables_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

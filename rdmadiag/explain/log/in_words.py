@@ -10,11 +10,13 @@ stack prints in words of its own is a sign (explain.log.signs).
 """
 
 from collections import Counter
+from functools import cache
 from typing import Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.explain.log.late import late
+from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.words_around import ROWS, row
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
@@ -407,11 +409,18 @@ def of_a_mac(found: Counter[str], stage: Stage | None) -> Counter[str]:
     return kept
 
 
+@cache
+def _places() -> Places:
+    return Places(pattern.pattern for pattern, _ in (*_ROWS, *ROWS))
+
+
 def weights(text: str, stage: Stage | None = None) -> Counter[str]:
     """The weight of each cause by the words."""
     found: Counter[str] = Counter()
     text = text.lower()
-    for pattern, of_row in (*_ROWS, *ROWS):
+    rows = (*_ROWS, *ROWS)
+    for place in _places().that_may_match(text):
+        pattern, of_row = rows[place]
         if pattern.search(text):
             found.update(of_row)
     if stage:

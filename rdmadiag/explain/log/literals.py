@@ -1,10 +1,26 @@
 """What a text must have for a pattern to match it: a look for it costs a hundredth of a search."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _MAYBE: Final = "?*{"  # what stands before one of these may be missing
 _NO_CHARACTER: Final = ".^$"
+
+
+class Places:
+    """Patterns in their order, and which of them may match a text."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._of_word: dict[str, list[int]] = {}
+        for place, pattern in enumerate(patterns):
+            for word in literals(pattern) or ("",):  # nothing is in every text
+                self._of_word.setdefault(word, []).append(place)
+
+    def that_may_match(self, text: str) -> list[int]:
+        """Their places, from 0, in order; the others match nothing in it."""
+        return sorted(
+            {each for word, places in self._of_word.items() if word in text for each in places}
+        )
 
 
 def literals(pattern: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from rdmadiag.explain.log.late import late
-from rdmadiag.explain.log.literals import literals
+from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.signs import (
     connections,
     devices,
@@ -48,20 +48,15 @@ SIGNS: Final = (
 
 
 @cache
-def _by_word() -> dict[str, list[int]]:
-    """Words → the rows that may fit a text that has one of them; "" is in every text."""
-    found: dict[str, list[int]] = {}
-    for number, row in enumerate(SIGNS):
-        for word in literals(row.pattern.pattern) or ("",):
-            found.setdefault(word, []).append(number)
-    return found
+def _places() -> Places:
+    return Places(row.pattern.pattern for row in SIGNS)
 
 
 def sign_of(text: str, platform: str) -> Sign | None:
     """The first row that fits the line."""
     text = text.lower()
-    maybe = {number for word, rows in _by_word().items() if word in text for number in rows}
-    return next((SIGNS[each] for each in sorted(maybe) if SIGNS[each].fits(text, platform)), None)
+    maybe = _places().that_may_match(text)
+    return next((SIGNS[each] for each in maybe if SIGNS[each].fits(text, platform)), None)
 
 
 AFTERMATH: Final = late(
