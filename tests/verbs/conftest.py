@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,9 +16,11 @@ import pytest
 from rdmadiag.verbs import watchdog
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.child import program
+from tests.conftest import OF_CHILDREN
 
 SOURCE = Path(__file__).with_name("fake_verbs.c")
 CM_SOURCE = Path(__file__).with_name("fake_rdmacm.c")
+COMPILED = Path(__file__).parents[2] / "build" / "tests"
 LAYOUTS = {"linux": (), "darwin": ("DARWIN",)}
 
 
@@ -56,6 +59,15 @@ main()
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def children_are_covered() -> Iterator[None]:
+    """What a child of pingpong does is covered by children alone; see tests/conftest.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        if OF_CHILDREN is not None:
+            patch.setenv(*OF_CHILDREN)
+        yield
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child gives up after a second what must come and does not."""
@@ -83,16 +95,25 @@ def bounds() -> Iterator[Bounds]:
 
 
 @pytest.fixture(scope="session")
-def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`compile_c(source, *options)` → what cc made of the C file; its complaints are errors."""
+def compile_c() -> Callable[..., Path]:
+    """`compile_c(source, *options)` → what cc made of the C file; its complaints are errors.
+
+    Made once of one preprocessed text: the parts of a run need the same libraries.
+    """
     if not shutil.which("cc"):
         lacking("no C compiler: cc", "RDMADIAG_REQUIRE_COMPILER", "RDMADIAG_REQUIRE_VERBS_HEADERS")
+    COMPILED.mkdir(parents=True, exist_ok=True)
 
     def compiled(source: Path, *options: str | Path) -> Path:
-        made = tmp_path_factory.mktemp("compiled") / source.stem
-        command = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", made, source, *options]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr
+        argv = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", source, *options]
+        text = subprocess.run([*argv, "-E", "-P"], capture_output=True, check=True).stdout
+        key = sha256(b"\0".join((text, *(os.fsencode(each) for each in options)))).hexdigest()
+        made = COMPILED / f"{source.stem}-{key[:16]}"
+        if not made.exists():
+            new = made.with_suffix(f".{os.getpid()}")
+            ran = subprocess.run([*argv, "-o", new], capture_output=True, text=True, check=False)
+            assert ran.returncode == 0, ran.stderr
+            new.replace(made)
         return made
 
     return compiled
