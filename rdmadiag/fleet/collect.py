@@ -94,7 +94,7 @@ class Collected:
     def ended(self, where: str, ending: Ending) -> None:
         """What a launcher said itself, with or without nodes."""
         if not ending.nodes:
-            gap = Gap.FAILED if "error" in ending.detail else Gap.FOREIGN
+            gap = Gap.FAILED if ending.is_error else Gap.FOREIGN
             self.odd(None, where, NoReport(gap, ending.detail))
         elif len(self._endings) < _ENTRIES:
             self._endings.append((where, ending))

@@ -101,6 +101,7 @@ class Ending:
     task: str | None  # of srun, where it is one
     code: int | None
     detail: str
+    is_error: bool = False  # the launcher calls it one
 
 
 _SRUN: Final = re.compile(r"srun: error: (\S{1,500}): tasks? ([0-9,-]{1,200}): (.{1,200})")
@@ -135,7 +136,7 @@ def ending(line: str) -> Ending | None:
         if nodes:
             return Ending(nodes, None, _code(found[2]), printable(found[2]))
     if found := _LAUNCHERS.match(line):
-        return Ending((), None, None, printable(line[:300]))
+        return Ending((), None, None, printable(line[:300]), "error" in found[0])
     return None
 
 
