@@ -85,7 +85,7 @@ def _lost(each: TrafficFilter, links: Sequence[Link]) -> Dropped:
     if each.leads_to is not None and links:
         kind = next((link.kind for link in links if link.name == each.leads_to), None)
         return {"dummy": Dropped.SURELY, "ifb": Dropped.NO}.get(kind or "", Dropped.PERHAPS)
-    return Dropped.PERHAPS if each.limits else Dropped.NO
+    return Dropped.PERHAPS if each.limits or each.by_program else Dropped.NO
 
 
 def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
@@ -142,6 +142,8 @@ def _in(prefix: str | None, address: str | None) -> Dropped:
 
 def action_of(each: TrafficFilter) -> str:
     """ "drop", "redirect to dummy0"."""
+    if each.by_program:
+        return "what its program says"
     if each.drops or not (each.leads_to or each.limits):
         return "drop"
     return f"redirect to {each.leads_to}" if each.leads_to else "drop what exceeds a rate"
@@ -149,6 +151,8 @@ def action_of(each: TrafficFilter) -> str:
 
 def verb_of(each: TrafficFilter) -> str:
     """What it does to a packet, in a sentence."""
+    if each.by_program:
+        return "may drop"
     return "leads away" if each.leads_to and not each.drops else "drops"
 
 
