@@ -45,6 +45,8 @@ def gpu_parameters(case: Case) -> Iterator[Where]:
         if isinstance(value, Missing):
             yield value, None, None
             return
+    if not isinstance(system.gpus.parameters, Missing):
+        yield from host_wide(system.gpus.parameters.peer_mapping)
 
 
 def host_limits(case: Case) -> Iterator[Where]:

@@ -107,16 +107,15 @@ def _neighbours(case: Case) -> bool:
 def _hop_limits(case: Case) -> bool:
     """Of a record from before nothing of it is known."""
     netdev = case.evidence.netdev
-    ttl = netdev if isinstance(netdev, Missing) else netdev.default_ttl
-    return _netdevs(case) and _answered(ttl)
+    known = isinstance(netdev, Missing) or _answered(netdev.default_ttl)
+    return known and _netdevs(case)
 
 
 def _xdp(case: Case) -> bool:
     """Whether a netdev has said where its program is, or that could not be looked at."""
     netdev = case.evidence.netdev
-    if isinstance(netdev, Missing):
-        return _netdevs(case) and _answered(netdev)
-    return _netdevs(case) and any(_answered(each.xdp) for each in netdev.netdevs)
+    known = isinstance(netdev, Missing) or any(_answered(each.xdp) for each in netdev.netdevs)
+    return known and _netdevs(case)
 
 
 def _naming(case: Case) -> bool:
