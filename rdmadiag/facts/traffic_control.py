@@ -9,6 +9,7 @@ IN, OUT = "in", "out"
 TCP: Final = 6  # IPPROTO_*
 UDP: Final = 17
 IPV4: Final = 0x0800  # ETH_P_*
+ARP: Final = 0x0806
 IPV6: Final = 0x86DD
 ANY: Final = 0x0003  # ETH_P_ALL
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts.routing import Link
-from rdmadiag.facts.traffic_control import ANY, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
+from rdmadiag.facts.traffic_control import ANY, ARP, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.routing import holds, length_of
@@ -30,7 +30,7 @@ class Packet:
     """What is known of it; None: it may be any."""
 
     direction: str
-    protocol: int  # IPPROTO_*
+    protocol: int | None  # IPPROTO_*; None: it is of ARP
     port: int | None  # of the destination
     own: str | None = None  # this host's address
     peer: str | None = None
@@ -107,6 +107,8 @@ def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
 def _ether(each: TrafficFilter, packet: Packet) -> Dropped:
     if each.ether_type == ANY:
         return Dropped.SURELY
+    if packet.protocol is None:
+        return Dropped.SURELY if each.ether_type == ARP else Dropped.NO
     if each.ether_type not in (IPV4, IPV6):
         return Dropped.NO
     if packet.peer is None:
@@ -171,5 +173,6 @@ def described(each: TrafficFilter) -> str:
         parts.append(f"to {each.destination}")
     if not each.understood:
         parts.append("by more conditions")
-    what = ", ".join(parts) or {IPV4: "all IPv4", IPV6: "all IPv6"}.get(each.ether_type, "all")
+    every = {IPV4: "all IPv4", IPV6: "all IPv6", ARP: "ARP"}
+    what = ", ".join(parts) or every.get(each.ether_type, "all")
     return f"{each.kind}, {'outwards' if each.direction == OUT else 'inwards'}: {what}"

@@ -58,6 +58,7 @@ OWN_WAY: Final = {
     "neighbours-not-asked": "peer-unreachable",
     "reverse-path-filter": "peer-unreachable",
     "hop-limit-low": "no-path",
+    "filter-drops-arp": "peer-unreachable",
     "filter-drops-rdma": "roce-port-dropped",
     "firewall-drops-rdma": "roce-port-dropped",
     "filter-drops-tcp": "firewall",

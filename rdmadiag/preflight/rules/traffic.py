@@ -7,6 +7,7 @@ from rdmadiag.facts import Missing, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Link
 from rdmadiag.facts.traffic_control import (
+    ARP,
     IN,
     OUT,
     TCP,
@@ -152,6 +153,32 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
             if found is not None:
                 said = f"a filter of {netdev} {verb_of(found)} TCP"
                 yield dropping(this, found, said, port.device, port.number)
+
+
+@rule(
+    "filter-drops-arp",
+    Severity.CRITICAL,
+    "A filter drops ARP at an RDMA netdev",
+    "A filter of traffic control at the port's netdev drops ARP, in or out: this host finds no "
+    "peer's MAC address, or no peer finds its own. Without one there is no TCP, no rdma_cm and no "
+    "address handle of RoCE, of a NIC's own RDMA neither; what is known already goes on for a "
+    "while. A warning where it drops some, by conditions that are not read.",
+    (_TC,),
+    remedy=LOOK,
+    needs=("ports", "traffic control"),
+)
+def filter_drops_arp(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of filters for ARP alone: one of all packets is the other rules'."""
+    control = _control(case)
+    for port, netdev in netdevs(case) if control else ():
+        assert control is not None
+        every, links = filters_of(control, netdev), links_of(case.evidence)
+        for direction in (IN, OUT):
+            found, how = dropped_by(every, Packet(direction, None, None), links)
+            if found is not None and found.ether_type == ARP:
+                severity = None if how is Dropped.SURELY else Severity.WARN
+                said = f"a filter of {netdev} {verb_of(found)} ARP"
+                yield dropping(this, found, said, port.device, port.number, severity)
 
 
 @rule(
@@ -306,6 +333,7 @@ def _room(qdisc: Qdisc, mtu: int | None) -> str | None:
 
 RULES: Final[tuple[Rule, ...]] = (
     filter_drops_rdma,
+    filter_drops_arp,
     queue_too_short,
     netem_at_port,
     shaper_at_port,

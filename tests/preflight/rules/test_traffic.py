@@ -60,6 +60,7 @@ def said(machine: Machine) -> list[tuple[str, str]]:
     return [(each.rule, each.severity.value) for each in found if each.rule in CODES]
 
 
+NO_ARP = rule(b"matchall", attributes((2, gact(2))), ether=0x0806)
 BY_PROGRAM = rule(b"bpf", attributes((1, b""), (8, b"\1\0\0\0")))
 PASS_FIRST = rule(b"matchall", attributes((2, gact(0))), priority=1)
 PERHAPS_FIRST = rule(b"u32", attributes((5, bytes(16)), (7, gact(0))), priority=1)
@@ -113,6 +114,16 @@ CASES = {
         [("filter-drops-rdma", "warn")],
     ),
     "a program at a NIC": (nic(**traffic(BY_PROGRAM)), [("filter-drops-tcp", "warn")]),
+    "ARP": (soft(**traffic(NO_ARP)), [("filter-drops-arp", "critical")]),
+    "ARP at a NIC, outwards": (nic(**traffic(out=NO_ARP)), [("filter-drops-arp", "critical")]),
+    "some of ARP": (
+        nic(**traffic(rule(b"flower", attributes((3, gact(2)), (61, bytes(4))), ether=0x0806))),
+        [("filter-drops-arp", "warn")],
+    ),
+    "ARP is let through": (
+        soft(**traffic(rule(b"matchall", attributes((2, gact(0))), ether=0x0806))),
+        [],
+    ),
     "TCP to one port": (
         soft(**traffic(flower(TCP_, (19, b"\x48\x53")))),
         [("filter-drops-tcp", "warn")],
