@@ -284,6 +284,9 @@ class NetDev:
     carrier_down_count: int = 1
     arp_ignore: int = 0
     rp_filter: int = 0
+    arp_filter: int = 0
+    hop_limit: int | None = None  # of IPv6; None: the kernel did not say
+    xdp: int | None = None  # XDP_ATTACHED_*; None: the kernel did not say
     no_arp: bool = False  # IFF_NOARP
     bond: BondData | None = None  # of one of kind "bond"
     leg: LegData | None = None  # of one whose master is a bond
@@ -339,16 +342,26 @@ class Limits:
     files: tuple[str, str] = ("1048576", "1048576")
     space: tuple[str, str] = ("unlimited", "unlimited")
     cpu: tuple[str, str] = ("unlimited", "unlimited")
+    data: tuple[str, str] = ("unlimited", "unlimited")
+    overcommit: int | None = None  # None: a record from before
+    committed: tuple[int, int] = (4 << 20, 1 << 20)  # KiB: CommitLimit, Committed_AS
+    connections: tuple[int, int] | None = None  # nf_conntrack_max, nf_conntrack_count
     cgroup: str = "0::/job7"
+    room: Mapping[str, str] = field(default_factory=dict)  # files of cgroups, by their path
     # folder → rdma.max, rdma.current, and rdma.events.local of newer kernels
     rdma: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def files_row(self) -> str:
         """Of /proc/PID/limits."""
-        rows = (("cpu time", self.cpu, "seconds"), ("open files", self.files, "files"))
+        rows = (
+            ("cpu time", self.cpu, "seconds"),
+            ("data size", self.data, "bytes"),
+            ("open files", self.files, "files"),
+            ("address space", self.space, "bytes"),
+        )
         return "".join(
             f"{f'Max {name}':<26}{soft:<21}{hard:<21}{unit:<10}\n"
-            for name, (soft, hard), unit in (*rows, ("address space", self.space, "bytes"))
+            for name, (soft, hard), unit in rows
         )
 
     def files_of(self) -> dict[str, str]:
@@ -363,6 +376,16 @@ class Limits:
         found["/proc/self/net/stat/ndisc_cache"] = f"{head}00000003 00000010 00000000\n"
         found["/proc/sys/net/ipv4/ip_local_port_range"] = f"{self.ports}\n"
         found["/proc/self/cgroup"] = f"{self.cgroup}\n"
+        if self.overcommit is not None:
+            found["/proc/sys/vm/overcommit_memory"] = f"{self.overcommit}\n"
+            found["/proc/meminfo"] = "MemTotal:        8000000 kB\n" + "".join(
+                f"{name + ':':<15}{kib:>9} kB\n"
+                for name, kib in zip(("CommitLimit", "Committed_AS"), self.committed, strict=True)
+            )
+        if self.connections is not None:
+            for name, number in zip(("max", "count"), self.connections, strict=True):
+                found[f"/proc/sys/net/netfilter/nf_conntrack_{name}"] = f"{number}\n"
+        found |= self.room
         for folder, of_cgroup in self.rdma.items():
             files = ("rdma.max", "rdma.current", "rdma.events.local")
             found |= {
@@ -424,6 +447,8 @@ class Machine:
     cards: tuple[Card, ...] = ()
     arp_ignore: int = 0  # of conf/all
     rp_filter: int = 0  # of conf/all
+    arp_filter: int | None = None  # of conf/all; None: a record from before
+    default_ttl: int | None = None  # the same
     ways: tuple[Way, ...] = ()  # beside those of the addresses
     rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
     # replies to RTM_GETQDISC and RTM_GETTFILTER, and other ones, by their name in a record
@@ -652,6 +677,8 @@ class Machine:
             "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
             "/proc/sys/net/ipv4/conf/all/arp_ignore": f"{self.arp_ignore}\n",
             "/proc/sys/net/ipv4/conf/all/rp_filter": f"{self.rp_filter}\n",
+            **_since("/proc/sys/net/ipv4/conf/all/arp_filter", self.arp_filter),
+            **_since("/proc/sys/net/ipv4/ip_default_ttl", self.default_ttl),
             "/proc/self/uid_map": "         0          0 4294967295\n",
             "/proc/modules": "".join(f"{name} 16384 0 - Live 0x0\n" for name in self.modules),
             "/proc/self/net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n" + dev,
@@ -904,6 +931,8 @@ class Machine:
             link = _with_inet_conf(_encoded(message, 16), netdev)
             for part in (netdev.bond, netdev.leg):
                 link = _with_attribute(link, 18, part.info()) if part else link
+            if netdev.xdp is not None:
+                link = _with_attribute(link, 43, netlink.attribute(2, bytes([netdev.xdp])))
             if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
                 link = _with_attribute(link, 1, octets)
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
@@ -1122,11 +1151,19 @@ def _ids(space: Space | bytes) -> Iterator[tuple[str, str]]:
 def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:
     """A link message with IFLA_AF_SPEC, whose array pyroute2 does not encode as the kernel does."""
     values = [0] * 33
-    values[7], values[18] = netdev.rp_filter, netdev.arp_ignore
+    values[7], values[12], values[18] = netdev.rp_filter, netdev.arp_filter, netdev.arp_ignore
     conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
     inet = struct.pack("=HH", 4 + len(conf), 2) + conf
+    if netdev.hop_limit is not None:
+        conf = netlink.attribute(2, struct.pack("=II", 0, netdev.hop_limit))
+        inet += netlink.attribute(10, conf)
     whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet
     return struct.pack("=I", len(whole)) + whole[4:]
+
+
+def _since(path: str, number: int | None) -> dict[str, str]:
+    """A file that records from before have not."""
+    return {} if number is None else {path: f"{number}\n"}
 
 
 def _with_attribute(link: bytes, kind: int, content: bytes) -> bytes:

@@ -21,7 +21,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Network and peers": (
         *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "packet_filter"),
         *("bootstrap", "fleet_size", "process_limits", "neighbours", "naming", "programs"),
-        "ends_programs",
+        *("ends_programs", "hop_limits", "xdp"),
     ),
     "GPUs": ("gpu", "topology", "access_control"),
     "Macs": (

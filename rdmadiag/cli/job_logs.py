@@ -496,7 +496,9 @@ def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
             judged[pair] = judge(here, there, _used(story))
     seen = {name: end for name, end in ends.items() if end is not None}
     own = {name: all_addresses(end.evidence) for name, end in seen.items()}
-    return with_reports(story, judged, own, {name: has(end) for name, end in seen.items()})
+    present = {name: has(end) for name, end in seen.items()}
+    found = {name: known[name].findings for name in seen}
+    return with_reports(story, judged, own, present, found)
 
 
 def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:

@@ -373,6 +373,9 @@ class NetDev:
     addresses: tuple[Address, ...]
     arp_ignore: int | Missing = NOT_IN_RECORD  # IFLA_INET_CONF in AF_INET in IFLA_AF_SPEC
     rp_filter: int | Missing = NOT_IN_RECORD  # the same
+    arp_filter: int | Missing = NOT_IN_RECORD  # the same
+    hop_limit: int | Missing = NOT_IN_RECORD  # IFLA_INET6_CONF in AF_INET6 in IFLA_AF_SPEC
+    xdp: str | Missing = NOT_IN_RECORD  # IFLA_XDP_ATTACHED: "none", "generic", "driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +386,8 @@ class NetDevFacts:
     arp_ignore: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/arp_ignore
     rp_filter: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/rp_filter
     bonds: "tuple[Bonding, ...] | Missing" = NOT_IN_RECORD  # of those netdevs
+    arp_filter: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/arp_filter
+    default_ttl: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/ip_default_ttl
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:

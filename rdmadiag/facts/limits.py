@@ -30,6 +30,34 @@ class CgroupRdma:
 
 
 @dataclass(frozen=True, slots=True)
+class CgroupRoom:
+    """A cgroup of version 2 that limits processes, processors or memory; None is "max"."""
+
+    folder: str  # "/sys/fs/cgroup/job7"
+    most_processes: int | Missing | None  # pids.max: threads, too
+    processes: int | Missing | None  # pids.current; None: not limited
+    cpus: float | Missing | None  # cpu.max: processors' worth of time
+    memory: int | Missing | None  # memory.max: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionTable:
+    """What nf_conntrack follows, of this network namespace."""
+
+    most: int | Missing  # /proc/sys/net/netfilter/nf_conntrack_max
+    entries: int | Missing  # nf_conntrack_count beside it
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedMemory:
+    """What programs may ask for, where the kernel promises no more than it has."""
+
+    is_strict: bool  # /proc/sys/vm/overcommit_memory is 2
+    most: int | Missing  # CommitLimit of /proc/meminfo: bytes
+    promised: int | Missing  # Committed_AS of it
+
+
+@dataclass(frozen=True, slots=True)
 class HostLimits:
     """Of this process, or of the one that --pid names."""
 
@@ -41,3 +69,8 @@ class HostLimits:
     rdma_cgroups: tuple[CgroupRdma, ...] | Missing
     address_space: Limit | Missing = NOT_IN_RECORD  # "Max address space": bytes
     cpu_time: Limit | Missing = NOT_IN_RECORD  # "Max cpu time": seconds
+    data_size: Limit | Missing = NOT_IN_RECORD  # "Max data size": bytes
+    # Its cgroup and those above, where one limits something.
+    cgroups: tuple[CgroupRoom, ...] | Missing = NOT_IN_RECORD
+    committed: CommittedMemory | Missing = NOT_IN_RECORD
+    connections: ConnectionTable | Missing = NOT_IN_RECORD  # absent: nothing follows them

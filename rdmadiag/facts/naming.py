@@ -1,6 +1,6 @@
 """How this host makes addresses of names, as far as its own files say it."""
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import NOT_IN_RECORD, Missing
 from rdmadiag.frozen import dataclass
 
 
@@ -19,6 +19,8 @@ class NamingFacts:
     hostname: str | Missing  # /proc/sys/kernel/hostname
     hosts: tuple[NamedAddress, ...] | Missing  # /etc/hosts
     services: tuple[str, ...] | Missing  # "hosts:" of /etc/nsswitch.conf: "files", "dns"
+    servers: tuple[str, ...] | Missing = NOT_IN_RECORD  # nameserver of /etc/resolv.conf
+    search: tuple[str, ...] | Missing = NOT_IN_RECORD  # search, domain of it: the last one
 
     def addresses_of(self, name: str) -> tuple[str, ...]:
         """Of a name, in the order of the file, each once; () where it is not in there, or the
@@ -29,6 +31,20 @@ class NamingFacts:
         name = name.casefold().rstrip(".")
         found = (each for each in self.hosts if name in map(str.casefold, each.host_names))
         return tuple(dict.fromkeys(each.address for each in found))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The services that are asked for what no file of the host says: "dns", "resolve"."""
+        services = () if isinstance(self.services, Missing) else self.services
+        return tuple(each for each in services if each not in ("files", "myhostname"))
+
+    def asks_others_for(self, name: str) -> bool:
+        """Whether /etc/hosts was read and has not got the name, and others are asked for it."""
+        if isinstance(self.hosts, Missing):
+            return False
+        name = name.casefold().rstrip(".")
+        named = any(name in map(str.casefold, each.host_names) for each in self.hosts)
+        return bool(self.others) and not named
 
     @property
     def uses_hosts(self) -> bool:

@@ -9,6 +9,7 @@ IN, OUT = "in", "out"
 TCP: Final = 6  # IPPROTO_*
 UDP: Final = 17
 IPV4: Final = 0x0800  # ETH_P_*
+ARP: Final = 0x0806
 IPV6: Final = 0x86DD
 ANY: Final = 0x0003  # ETH_P_ALL
 
@@ -21,6 +22,8 @@ class Netem:
     duplicate: float
     corrupt: float
     delay_ms: float
+    bytes_per_second: int | None = None  # TCA_NETEM_RATE; None: no rate
+    most_packets: int | None = None  # limit: of those that wait; what exceeds it is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,14 @@ class TokenBucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Queue:
+    """struct tc_fifo_qopt: what may wait; a packet that exceeds it is dropped."""
+
+    most_bytes: int | None  # of bfifo
+    most_packets: int | None  # of pfifo
+
+
+@dataclass(frozen=True, slots=True)
 class Qdisc:
     """RTM_GETQDISC."""
 
@@ -40,6 +51,7 @@ class Qdisc:
     is_root: bool  # of all that leaves; else of a class, or of what enters
     netem: Netem | None = None
     bucket: TokenBucket | None = None  # of tbf
+    queue: Queue | None = None  # of pfifo, bfifo
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,7 @@ class TrafficFilter:
     destination_port_last: int | None = None  # of a range that begins with it
     leads_to: str | None = None  # mirred redirects: the packet goes by this netdev instead
     limits: bool = False  # police: what exceeds a rate is dropped
+    by_program: bool = False  # of bpf: its program itself decides (direct action)
 
 
 @dataclass(frozen=True, slots=True)

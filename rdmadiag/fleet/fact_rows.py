@@ -122,6 +122,8 @@ FACTS: Final = (
         iommu_options evidence.system.iommu_options
         arp_ignore evidence.netdev.arp_ignore
         rp_filter evidence.netdev.rp_filter
+        arp_filter evidence.netdev.arp_filter
+        default_ttl evidence.netdev.default_ttl
         port_mapper evidence.routing.port_mapper
         roce_modes evidence.routing.roce_modes
         gpu_memory.peermem evidence.system.gpus.peermem
@@ -215,6 +217,9 @@ FACTS: Final = (
         netdev.vlan_id @.vlan_id
         netdev.arp_ignore @.arp_ignore
         netdev.rp_filter @.rp_filter
+        netdev.arp_filter @.arp_filter
+        netdev.hop_limit @.hop_limit
+        netdev.xdp @.xdp
         @ evidence.dcb.netdevs[]
         lossless.pfc @.ieee.pfc.enabled
         lossless.classes @.ieee.ets.class_of
@@ -293,6 +298,7 @@ FACTS: Final = (
         evidence.mac_network.interfaces[] evidence.mac_network.hardware_ports
         evidence.routing.rules evidence.routing.links[].no_arp
         evidence.system.limits.rdma_cgroups evidence.modules.netdevs[].module
+        evidence.system.limits.cgroups
         """,
     ),
     *_covered(
@@ -336,6 +342,8 @@ FACTS: Final = (
         evidence.system.limits.rdma_cgroups[].objects
         evidence.system.limits.rdma_cgroups[].refused_handles
         evidence.system.limits.rdma_cgroups[].refused_objects
+        evidence.system.limits.cgroups[].folder evidence.system.limits.cgroups[].processes
+        evidence.system.limits.committed.promised evidence.system.limits.connections.entries
         evidence.system.ancestors evidence.system.asked_pid
         evidence.verbs.pid evidence.verbs.unanswered evidence.libraries.pid
         evidence.routing.links[].ifindex evidence.ethtool.netdevs[].link

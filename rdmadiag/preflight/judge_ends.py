@@ -32,6 +32,7 @@ from rdmadiag.view.ends import (
     odd,
     own_addresses,
     ports_on,
+    routed_without_device,
 )
 from rdmadiag.view.peer_picks import BEST_FIRST, End, Side, StackPair, Talks
 from rdmadiag.view.reconcile import Protocol, ports
@@ -77,6 +78,9 @@ class EndsVerdict:
     odd: tuple[tuple[str, Odd], ...] = ()
     without_rdma_cm: tuple[str, ...] = ()  # hosts whose programs cannot open the node of rdma_cm
     left_out: int = 0  # pairs that were not held against each other, for their number
+    # Addresses that the other host has a route of their own to, and no RDMA device is behind:
+    # (host that has it, address, netdev).
+    without_device: tuple[tuple[str, str, str], ...] = ()
 
 
 _LINK_LOCAL: Final = "fe80:"
@@ -136,6 +140,11 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
         tuple(_odd(here, there, among)),
         tuple(each.name for each in (here, there) if _has_no_rdma_cm(each)),
         left_out=left_out,
+        without_device=tuple(
+            (far.name, *each)
+            for near, far in ((here, there), (there, here))
+            for each in routed_without_device(near, far)
+        ),
     )
 
 

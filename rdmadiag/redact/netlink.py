@@ -50,7 +50,7 @@ _LINK: Final = {
     3: TEXT,
     18: _raw(1, 4),  # IFLA_LINKINFO: its kind, and what it is a part of
     22: {1: {1: VF_MAC, **_raw(2, 3, 4, 5, 6, 7, 8, 9), 10: VF_GUID, 11: VF_GUID}},
-    26: {_INET: {1: RAW}},  # IFLA_AF_SPEC: IFLA_INET_CONF
+    26: {_INET: {1: RAW}, _INET6: {2: RAW}},  # IFLA_AF_SPEC: IFLA_INET_CONF, IFLA_INET6_CONF
     54: HARDWARE,
 }
 _INFO_OF: Final = {
@@ -104,6 +104,7 @@ _FILTER_OF: Final = {
     b"matchall": {2: ACTIONS, 3: RAW},
     b"basic": {3: ACTIONS},
     b"fw": {4: ACTIONS},
+    b"bpf": {1: ACTIONS, 8: NUMBER},
 }
 """TCA_OPTIONS of filters by their kind, as they are read."""
 _FILTER_OF_OTHER: Final[Table] = dict.fromkeys(range(1, 16), BLANK)

@@ -62,6 +62,7 @@ _CONFIG: Final = re.compile(r"/sys/.*/config")
 _STATUS: Final = re.compile(r"/proc/[^/]+/status$")
 _COMM: Final = re.compile(r"/proc/[^/]+/comm$")
 _HOSTS: Final = re.compile(r"/etc/hosts$")
+_RESOLVER: Final = re.compile(r"/etc/resolv\.conf$")
 _HOSTNAME: Final = re.compile(r"/proc/sys/kernel/hostname$")
 _UDP_TABLES: Final = re.compile(r"/proc/[^/]+/net/(?:udp|tcp|raw)6?$")
 _IF_INET6: Final = re.compile(r"/proc/[^/]+/net/if_inet6$")
@@ -382,6 +383,7 @@ class _Run:
             (_COMM, self._comm),
             (_STATUS, self._process),
             (_HOSTS, self._hosts),
+            (_RESOLVER, self._resolver),
             (_HOSTNAME, self._hostname),
             (_UDP_TABLES, self._sockets),
             (_IF_INET6, self._interface_addresses),
@@ -404,6 +406,16 @@ class _Run:
 
     def _hosts(self, text: str) -> str:
         return "".join(map(self._hosts_line, text.splitlines(keepends=True)))
+
+    def _resolver(self, text: str) -> str:
+        """What is read of it alone: options and comments may say anything."""
+        rows = (line.split() for line in text.splitlines())
+        return "".join(
+            " ".join([key, *map(self.text if key == "nameserver" else self.names.host, words)])
+            + "\n"
+            for key, *words in filter(None, rows)
+            if key in ("nameserver", "search", "domain")
+        )
 
     def _hostname(self, text: str) -> str:
         return self.names.host(text) + "\n"

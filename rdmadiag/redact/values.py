@@ -21,7 +21,7 @@ _VERSION_KEYS: Final = frozenset(_VERSION_WORDS.split())
 _VERSION: Final = re.compile(r"[\w.:+ ()~-]{0,80}")
 _HOST_WORDS: Final = """
     hostname node nodes host hosts host_name host_names computer_name master_addr localhostname
-    speakers who
+    speakers who search
 """
 _HOST_KEYS: Final = frozenset(_HOST_WORDS.split())
 _FLEET_WORDS: Final = """

@@ -1,7 +1,9 @@
-"""How names become addresses here: /etc/hosts, /etc/nsswitch.conf.
+"""How names become addresses here: /etc/hosts, /etc/nsswitch.conf, /etc/resolv.conf.
 
     /etc/hosts            192.0.2.2 node2.example node2   # an address, its name, others for it
     /etc/nsswitch.conf    hosts: files mdns4_minimal [NOTFOUND=return] dns
+    /etc/resolv.conf      nameserver 192.0.2.53
+                          search example lan
 
 No name is looked up: that would send packets, and wait.
 """
@@ -24,6 +26,9 @@ _HOSTS: Final = "/etc/hosts"
 _LIMIT: Final = 1 << 20
 _HOSTNAME: Final = "/proc/sys/kernel/hostname"
 _SWITCH: Final = "/etc/nsswitch.conf"
+_RESOLVER: Final = "/etc/resolv.conf"
+_SERVERS: Final = 3  # MAXNS of resolv.h
+_SEARCH: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _SERVICES: Final = re.compile(r"^[ \t]*hosts:([^\n#]*)", re.MULTILINE)
 _ACTION: Final = re.compile(r"\[[^\]]*\]")
@@ -64,6 +69,28 @@ def parse_services(raw: bytes) -> tuple[str, ...] | Missing:
     return tuple(words)
 
 
+def parse_servers(raw: bytes) -> tuple[str, ...]:
+    """/etc/resolv.conf → the name servers that are asked, in this order; what is no address is
+    passed over, as glibc does.
+    """
+    rows = _resolver_rows(raw)
+    known = (_address(words[0]) for key, words in rows if key == "nameserver" and words)
+    return tuple(each for each in known if each is not None)[:_SERVERS]
+
+
+def parse_search(raw: bytes) -> tuple[str, ...]:
+    """/etc/resolv.conf → domains that a short name is tried in; the last row counts."""
+    found = [words for key, words in _resolver_rows(raw) if key in ("search", "domain")]
+    return tuple(filter(_NAME.fullmatch, found[-1]))[:_SEARCH] if found else ()
+
+
+def _resolver_rows(raw: bytes) -> Iterator[tuple[str, list[str]]]:
+    for line in raw.decode("utf-8", "replace").splitlines():
+        if not line.startswith((";", "#")):
+            key, *words = line.split() or ("",)
+            yield key, words
+
+
 def read_naming(host: Host) -> NamingFacts:
     """Each by itself; nothing of a record from before."""
     name = attribute(host, _HOSTNAME, parse_text)
@@ -74,4 +101,6 @@ def read_naming(host: Host) -> NamingFacts:
         name,
         hosts if isinstance(hosts, Missing) else parse_hosts(hosts),
         attribute(host, _SWITCH, parse_services),
+        attribute(host, _RESOLVER, parse_servers),
+        attribute(host, _RESOLVER, parse_search),
     )

@@ -3,7 +3,7 @@
 import struct
 from typing import Any, Final
 
-from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
+from rdmadiag.facts import NOT_IN_RECORD, Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.bonding import read_bonds
@@ -14,10 +14,16 @@ from rdmadiag.sources.text import attribute, parse_number
 _IFF_UP: Final = 1
 _ARP_IGNORE: Final = "/proc/sys/net/ipv4/conf/all/arp_ignore"
 _RP_FILTER: Final = "/proc/sys/net/ipv4/conf/all/rp_filter"
+_ARP_FILTER: Final = "/proc/sys/net/ipv4/conf/all/arp_filter"
+_DEFAULT_TTL: Final = "/proc/sys/net/ipv4/ip_default_ttl"
 
-_AF_INET: Final = 2
-_INET_CONF: Final = 1  # IFLA_INET_CONF: an array of u32
-_INET_CONF_RP_FILTER, _INET_CONF_ARP_IGNORE = 7, 18  # IPV4_DEVCONF_* count from 1
+_AF_INET, _AF_INET6 = 2, 10
+_CONF: Final = {_AF_INET: 1, _AF_INET6: 2}  # IFLA_INET_CONF, IFLA_INET6_CONF: arrays of 32 bits
+# IPV4_DEVCONF_* count from 1
+_INET_CONF_RP_FILTER, _INET_CONF_ARP_FILTER, _INET_CONF_ARP_IGNORE = 7, 12, 18
+_INET6_CONF_HOP_LIMIT: Final = 1  # DEVCONF_HOPLIMIT
+_XDP_ATTACHED: Final = 2  # IFLA_XDP_ATTACHED, a byte
+_XDP: Final = ("none", "driver", "generic", "hardware", "several")  # XDP_ATTACHED_*
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
 # Behind the header an empty struct ifinfomsg, and an empty struct ifaddrmsg.
@@ -49,22 +55,41 @@ def _mac(message: Any) -> str | Missing:
 
 def parse_arp_ignore(af_spec: bytes) -> int | Missing:
     """IFLA_AF_SPEC → arp_ignore of the netdev's own IPv4 configuration."""
-    return _inet_conf(af_spec, _INET_CONF_ARP_IGNORE)
+    return _conf(af_spec, _AF_INET, _INET_CONF_ARP_IGNORE)
 
 
 def parse_rp_filter(af_spec: bytes) -> int | Missing:
     """IFLA_AF_SPEC → rp_filter of the same: 0 off, 1 strict, 2 loose (RFC 3704)."""
-    return _inet_conf(af_spec, _INET_CONF_RP_FILTER)
+    return _conf(af_spec, _AF_INET, _INET_CONF_RP_FILTER)
 
 
-def _inet_conf(af_spec: bytes, index: int) -> int | Missing:
+def parse_arp_filter(af_spec: bytes) -> int | Missing:
+    """IFLA_AF_SPEC → arp_filter of the same: 1 answers where the way back is by this netdev."""
+    return _conf(af_spec, _AF_INET, _INET_CONF_ARP_FILTER)
+
+
+def parse_hop_limit(af_spec: bytes) -> int | Missing:
+    """IFLA_AF_SPEC → hop_limit of the netdev's IPv6 configuration."""
+    return _conf(af_spec, _AF_INET6, _INET6_CONF_HOP_LIMIT)
+
+
+def _conf(af_spec: bytes, version: int, index: int) -> int | Missing:
     """By hand: pyroute2 takes a tenth of a millisecond for each netdev's."""
-    for family, inet in netlink.attributes(af_spec):
-        for kind, values in netlink.attributes(inet) if family == _AF_INET else ():
+    for family, content in netlink.attributes(af_spec):
+        for kind, values in netlink.attributes(content) if family == version else ():
             at = 4 * index
-            if kind == _INET_CONF and len(values) >= at + 4:
+            if kind == _CONF[version] and len(values) >= at + 4:
                 return int(struct.unpack_from("=i", values, at)[0])
-    return Missing(Why.ABSENT, "IFLA_INET_CONF")
+    name = "IFLA_INET_CONF" if version == _AF_INET else "IFLA_INET6_CONF"
+    return Missing(Why.ABSENT, name)
+
+
+def parse_xdp(content: bytes | None) -> str | Missing:
+    """IFLA_XDP → where a program of XDP is: "none", "generic" (the kernel's), "driver"."""
+    found = dict(netlink.attributes(content or b"")).get(_XDP_ATTACHED)
+    if not found:
+        return Missing(Why.ABSENT, "IFLA_XDP")
+    return _XDP[found[0]] if found[0] < len(_XDP) else str(found[0])
 
 
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
@@ -133,6 +158,9 @@ def _netdev(
         addresses=addresses.get(message["index"], ()),
         arp_ignore=parse_arp_ignore(raw(message, "IFLA_AF_SPEC") or b""),
         rp_filter=parse_rp_filter(raw(message, "IFLA_AF_SPEC") or b""),
+        arp_filter=parse_arp_filter(raw(message, "IFLA_AF_SPEC") or b""),
+        hop_limit=parse_hop_limit(raw(message, "IFLA_AF_SPEC") or b""),
+        xdp=parse_xdp(raw(message, "IFLA_XDP")),
     )
 
 
@@ -167,4 +195,12 @@ def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
         attribute(host, _ARP_IGNORE, parse_number),
         attribute(host, _RP_FILTER, parse_number),
         read_bonds(host, links),
+        _since(host, _ARP_FILTER),
+        _since(host, _DEFAULT_TTL),
     )
+
+
+def _since(host: Host, path: str) -> int | Missing:
+    """Of a file that every Linux has, and records from before have not."""
+    found = attribute(host, path, parse_number)
+    return NOT_IN_RECORD if isinstance(found, Missing) and found.why is Why.ABSENT else found

@@ -19,6 +19,7 @@ from rdmadiag.facts.traffic_control import (
     UDP,
     Netem,
     Qdisc,
+    Queue,
     TokenBucket,
     TrafficControl,
     TrafficFilter,
@@ -36,10 +37,12 @@ _ROOT: Final = 0xFFFFFFFF
 _PARENTS: Final = {"clsact": ((IN, 0xFFFFFFF2), (OUT, 0xFFFFFFF3)), "ingress": ((IN, 0xFFFF0000),)}
 
 _NETEM: Final = struct.Struct("=IIIIII")  # latency, limit, loss, gap, duplicate, jitter
-_NETEM_CORRUPT, _NETEM_LATENCY64 = 4, 10  # TCA_NETEM_*
+_NETEM_CORRUPT, _NETEM_RATE, _NETEM_RATE64, _NETEM_LATENCY64 = 4, 6, 8, 10  # TCA_NETEM_*
 _TBF: Final = struct.Struct("=8xI8xIIII")  # rate, peak rate, limit, buffer in ticks, mtu
 _TBF_PARMS, _TBF_RATE64 = 1, 4  # TCA_TBF_*
 _TICK_NS: Final = 64  # PSCHED_SHIFT
+_BY_BYTES, _BY_PACKETS = "bfifo", ("pfifo", "pfifo_head_drop")
+_DROPS_ALL: Final = "blackhole"
 
 _FLOWER_ACT: Final = 3  # TCA_FLOWER_*
 _ETH_TYPE, _IP_PROTO, _FLAGS = 8, 9, 22
@@ -50,8 +53,10 @@ _DESTINATION_PORTS: Final = {TCP: 19, UDP: 21}
 _PORT_MASKS: Final = (35, 36, 37, 38)  # of the four above
 _IN_HW_COUNT: Final = 86  # no condition
 _IN_HW: Final = 0x4  # TCA_CLS_FLAGS_IN_HW
-_ACTIONS: Final = {"flower": _FLOWER_ACT, "u32": 7, "matchall": 2, "basic": 3, "fw": 4}
+_ACTIONS: Final = {"flower": _FLOWER_ACT, "u32": 7, "matchall": 2, "basic": 3, "fw": 4, "bpf": 1}
 _MATCHALL_FLAGS: Final = 3
+_BPF_FLAGS: Final = 8  # TCA_BPF_FLAGS
+_DIRECT: Final = 0x1  # TCA_BPF_FLAG_ACT_DIRECT
 _GACT_PARMS: Final = 2
 _SHOT, _GOES_ON = 2, (-1, 3)  # TC_ACT_SHOT; TC_ACT_UNSPEC, TC_ACT_PIPE
 _POLICE_TBF: Final = 1  # struct tc_police: index, action, …
@@ -96,7 +101,16 @@ def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
     for (_, index, _, parent, _), kind, row in _rows(reply):
         netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
         bucket = parse_bucket(row.get(_OPTIONS, b"")) if kind == "tbf" else None
-        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem, bucket)
+        queue = parse_queue(kind, row.get(_OPTIONS, b""))
+        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem, bucket, queue)
+
+
+def parse_queue(kind: str, options: bytes) -> Queue | None:
+    """TCA_OPTIONS of bfifo and pfifo; None of others, and where they are cut short."""
+    if kind not in (_BY_BYTES, *_BY_PACKETS) or len(options) < 4:
+        return None
+    most = int.from_bytes(options[:4], sys.byteorder)
+    return Queue(most, None) if kind == _BY_BYTES else Queue(None, most)
 
 
 def parse_bucket(options: bytes) -> TokenBucket | None:
@@ -114,15 +128,20 @@ def parse_netem(options: bytes) -> Netem | None:
     """TCA_OPTIONS of netem; None where they are cut short."""
     if len(options) < _NETEM.size:
         return None
-    latency, _, loss, _, duplicate, _ = _NETEM.unpack_from(options)
+    latency, limit, loss, _, duplicate, _ = _NETEM.unpack_from(options)
     found = dict(netlink.attributes(options[_NETEM.size :]))
     delay = netlink.number(found.get(_NETEM_LATENCY64))
-    corrupt = int.from_bytes(found.get(_NETEM_CORRUPT, b"")[:4], sys.byteorder)
+    corrupt, rate = (
+        int.from_bytes(found.get(each, b"")[:4], sys.byteorder)
+        for each in (_NETEM_CORRUPT, _NETEM_RATE)
+    )
     return Netem(
         loss=_share(loss),
         duplicate=_share(duplicate),
         corrupt=_share(corrupt),
         delay_ms=(latency * _TICK_NS if delay is None else delay) / 1e6,
+        bytes_per_second=netlink.number(found.get(_NETEM_RATE64)) or rate or None,
+        most_packets=limit,
     )
 
 
@@ -158,6 +177,9 @@ def _filter(
     decided = _decision(found.get(_ACTIONS.get(kind, 0), b""))
     made = _matching(_name(names, index), direction, info, kind, found, decided)
     leads_to = None if decided.leads_to is None else _name(names, decided.leads_to)
+    flags = netlink.number(found.get(_BPF_FLAGS)) or 0 if kind == "bpf" else 0
+    if flags & _DIRECT:
+        return replace(made, ends=True, by_program=True)
     return replace(made, leads_to=leads_to, limits=decided.limits)
 
 
@@ -321,8 +343,13 @@ def read_traffic_control(
     qdiscs = reply if isinstance(reply, Missing) else parse_qdiscs(reply, names)
     if isinstance(qdiscs, Missing):
         return qdiscs
-    kept = tuple(each for each in qdiscs if each.netem or each.bucket or each.kind in _PARENTS)
+    kept = tuple(filter(_is_kept, qdiscs))
     return TrafficControl(kept, _filters(host, kept, names, deadline))
+
+
+def _is_kept(qdisc: Qdisc) -> bool:
+    has_limits = qdisc.netem or qdisc.bucket or qdisc.queue
+    return bool(has_limits) or qdisc.kind in (*_PARENTS, _DROPS_ALL)
 
 
 def _filters(

@@ -20,7 +20,7 @@ from rdmadiag.view.cm_device import PortFinder
 from rdmadiag.view.peer_picks import End
 from rdmadiag.view.peer_route import PeerRoute, owner, peer_route
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
-from rdmadiag.view.routing import holds
+from rdmadiag.view.routing import holds, length_of
 
 MOST_MEETINGS: Final = 64
 _ALL_HOSTS: Final = "255.255.255.255"
@@ -178,6 +178,23 @@ def named(near: HostEnd, far: HostEnd, address: str) -> Named | None:
     of_rdma = facts.netdev(netdev) if facts else None
     flags = (each for each in (of_rdma.addresses if of_rdma else ()) if each.address == address)
     return Named(near, far, address, netdev, link_of(near.evidence, netdev), next(flags, None))
+
+
+def routed_without_device(near: HostEnd, far: HostEnd) -> tuple[tuple[str, str], ...]:
+    """Addresses of `far` to which `near` has a route of their own, and the netdev there, by which
+    no RDMA device sends: loopback addresses that routers announce, a network of management.
+    """
+    routing = known(near.evidence.routing)
+    rows = (known(routing.routes) if routing else None) or ()
+    used = {each.address for each in own_addresses(far.evidence, far.devices)}
+    whole = {
+        row.destination.partition("/")[0]
+        for row in rows
+        if row.kind is RouteKind.UNICAST
+        and length_of(row.destination) == (128 if ":" in row.destination else 32)
+    }
+    there = ((address, named(near=far, far=near, address=address)) for address in sorted(whole))
+    return tuple((address, it.netdev) for address, it in there if it and address not in used)
 
 
 class Odd(StrEnum):

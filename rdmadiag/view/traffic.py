@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts.routing import Link
-from rdmadiag.facts.traffic_control import ANY, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
+from rdmadiag.facts.traffic_control import ANY, ARP, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.routing import holds, length_of
@@ -30,7 +30,7 @@ class Packet:
     """What is known of it; None: it may be any."""
 
     direction: str
-    protocol: int  # IPPROTO_*
+    protocol: int | None  # IPPROTO_*; None: it is of ARP
     port: int | None  # of the destination
     own: str | None = None  # this host's address
     peer: str | None = None
@@ -85,7 +85,7 @@ def _lost(each: TrafficFilter, links: Sequence[Link]) -> Dropped:
     if each.leads_to is not None and links:
         kind = next((link.kind for link in links if link.name == each.leads_to), None)
         return {"dummy": Dropped.SURELY, "ifb": Dropped.NO}.get(kind or "", Dropped.PERHAPS)
-    return Dropped.PERHAPS if each.limits else Dropped.NO
+    return Dropped.PERHAPS if each.limits or each.by_program else Dropped.NO
 
 
 def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
@@ -107,6 +107,8 @@ def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
 def _ether(each: TrafficFilter, packet: Packet) -> Dropped:
     if each.ether_type == ANY:
         return Dropped.SURELY
+    if packet.protocol is None:
+        return Dropped.SURELY if each.ether_type == ARP else Dropped.NO
     if each.ether_type not in (IPV4, IPV6):
         return Dropped.NO
     if packet.peer is None:
@@ -142,6 +144,8 @@ def _in(prefix: str | None, address: str | None) -> Dropped:
 
 def action_of(each: TrafficFilter) -> str:
     """ "drop", "redirect to dummy0"."""
+    if each.by_program:
+        return "what its program says"
     if each.drops or not (each.leads_to or each.limits):
         return "drop"
     return f"redirect to {each.leads_to}" if each.leads_to else "drop what exceeds a rate"
@@ -149,6 +153,8 @@ def action_of(each: TrafficFilter) -> str:
 
 def verb_of(each: TrafficFilter) -> str:
     """What it does to a packet, in a sentence."""
+    if each.by_program:
+        return "may drop"
     return "leads away" if each.leads_to and not each.drops else "drops"
 
 
@@ -167,5 +173,6 @@ def described(each: TrafficFilter) -> str:
         parts.append(f"to {each.destination}")
     if not each.understood:
         parts.append("by more conditions")
-    what = ", ".join(parts) or {IPV4: "all IPv4", IPV6: "all IPv6"}.get(each.ether_type, "all")
+    every = {IPV4: "all IPv4", IPV6: "all IPv6", ARP: "ARP"}
+    what = ", ".join(parts) or every.get(each.ether_type, "all")
     return f"{each.kind}, {'outwards' if each.direction == OUT else 'inwards'}: {what}"

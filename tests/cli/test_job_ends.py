@@ -14,6 +14,7 @@ from tests.cli.conftest import Outcome
 from tests.explain.job.telling import placed
 from tests.preflight.test_judge_ends import (
     FAILED,
+    LOCAL,
     OTHER_MAC,
     PEER_MAC,
     PERMANENT,
@@ -24,8 +25,10 @@ from tests.preflight.test_judge_ends import (
     netdev,
     node,
     one,
+    soft,
     two,
 )
+from tests.sources.test_traffic_control import ROOT, fifo, qdisc, tbf
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -34,6 +37,7 @@ Rdmadiag = Callable[..., Outcome]
 
 WAITS = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x30ddaf, GID ::ffff:192.0.2.1\n"
 NO_ANSWER = f"{WAITS}Couldn't connect to 192.0.2.2:18515\n"
+MET = f"{WAITS}  remote address: LID 0x0000, QPN 0x000011, PSN 0x1, GID ::ffff:192.0.2.2\n"
 NO_ADDRESS = f"{WAITS}Couldn't connect to 192.0.2.99:18515\n"
 NO_MEMORY = "Couldn't allocate MR: Cannot allocate memory\nibv_reg_mr failed: errno 12\n"
 WRONG = one(neighbours={ROW: (PERMANENT, OTHER_MAC)})
@@ -172,6 +176,61 @@ def test_a_name_of_the_peers_own_address_or_of_no_file_is_no_other_address(
         seen(one(files=files), two(), f"{WAITS}Couldn't connect to node2:1\n", "--json")
     )
     assert found["cause"] is None or found["cause"]["label"] != "peer-address-wrong"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "label"),
+    [("192.0.2.9 node9\n", "peer-address-wrong"), ("192.0.2.9 node2\n192.0.2.8 node2\n", None)],
+    ids=["in no file", "twice in the file"],
+)
+def test_a_name_that_others_are_asked_for_may_be_another_address(
+    seen: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag, hosts: str, label: str | None
+) -> None:
+    names = {**HOSTS, "/etc/hosts": hosts, "/etc/nsswitch.conf": "hosts: files dns\n"}
+    here = one(files={**names, "/etc/resolv.conf": "nameserver 192.0.2.53\n"})
+    seen(here, two(), f"{WAITS}Couldn't connect to node2:18515\n")
+    (tmp_path / "node2.log").write_text(WAITS.replace("192.0.2.1", "192.0.2.2"))
+    logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
+    outcome = rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", "--json")
+    found = of_reports(outcome)
+    assert (found["cause"] or {}).get("label") == label
+    if label:
+        assert (found["hosts"], found["object"]) == (["node1"], "name node2")
+        assert "dns 192.0.2.53 says" in found["cause"]["evidence"][0]
+
+
+SHORT = {"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(600))}
+SLOW = {"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(2500, 9100))}
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "log", "label", "hosts"),
+    [
+        ({}, SHORT, "", "no-path", ["node2"]),
+        ({}, SLOW, MET, "slow-path", ["node2"]),
+        (SLOW, SHORT, "", "no-path", ["node2"]),
+        (SLOW, SLOW, "", "no-path", []),
+        ({}, SHORT, NO_MEMORY, None, []),
+    ],
+    ids=[
+        "programs that say nothing",
+        "data that does not get there",
+        "what is for sure before what may be",
+        "both, and nobody knows which",
+        "a failure that is not of the way",
+    ],
+)
+def test_a_setting_of_one_host_by_which_packets_do_not_pass_is_at_that_host(
+    seen: Callable[..., Outcome],
+    here: dict[str, bytes],
+    there: dict[str, bytes],
+    log: str,
+    label: str | None,
+    hosts: list[str],
+) -> None:
+    ends = soft(one(traffic=here)), soft(two(traffic=there))
+    found = of_reports(seen(*ends, log, "--json"))
+    assert ((found["cause"] or {}).get("label"), found["hosts"]) == (label, hosts)
 
 
 @pytest.mark.parametrize(
@@ -343,6 +402,24 @@ def test_two_programs_that_say_nothing_and_two_hosts_that_are_well_leave_what_is
     found = of_reports(seen(here, two(), "", "--json"))
     assert (found["cause"]["label"], found["hosts"]) == (label, [])
     assert found["cause"]["standing"] == "possible"
+
+
+@pytest.mark.parametrize(
+    ("way", "label", "hosts"),
+    [
+        (Way("203.0.113.2/32", "eth0", "192.0.2.2"), "no-rdma-at-address", ["node2"]),
+        (Way("203.0.113.0/24", "eth0", "192.0.2.2"), "no-path", []),
+        (Way("192.0.2.2/32", "eth0"), "no-path", []),
+    ],
+    ids=["to that address alone", "to a network", "to an address of the RDMA device"],
+)
+def test_of_programs_that_say_nothing_an_announced_address_without_a_device_is_a_thought(
+    seen: Callable[..., Outcome], way: Way, label: str, hosts: list[str]
+) -> None:
+    on_loopback = Way("203.0.113.2/32", "eth0", table=255, kind=LOCAL)
+    found = of_reports(seen(one(ways=(way,)), two(ways=(on_loopback,)), "", "--json"))
+    assert (found["cause"]["label"], found["hosts"]) == (label, hosts)
+    assert (found["cause"]["standing"], found["is_proven"]) == ("possible", False)
 
 
 def test_of_two_ends_that_failed_the_one_whose_report_shows_why_is_first(

@@ -15,6 +15,8 @@ BY_A_REPORT = {
     ("no-path", "arp-flux"),
     ("tcp-port-taken", "local-ports-few"),
     ("no-memory", "address-space-limit-low"),
+    ("no-memory", "data-limit-low"),
+    ("no-memory", "committed-memory-near-limit"),
     ("peer-is-this-host", "loopback"),
     ("peer-not-ready", "ends-connection-not-taken"),
     ("peer-not-ready", "ends-program-stopped"),

@@ -142,6 +142,28 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         [("ends-answers-no-arp", "critical", "node2")],
     ),
     "arp_ignore is 2": (one(), two(arp_ignore=2), []),
+    "arp_ignore is 2, and only the peer has both in its subnet": (
+        one(),
+        node("192.0.2.129/25", PEER_MAC, arp_ignore=2, ways=(Way("192.0.2.1/32", "eth0"),)),
+        [("ends-answers-no-arp", "critical", "node2")],
+    ),
+    "arp_filter, and the way back by another netdev": (
+        one(),
+        with_dummy(two(arp_filter=1), ways=(Way("192.0.2.1/32", "dummy0"),)),
+        [("ends-answers-no-arp", "critical", "node2"), ("cm-no-device", "critical", "node2")],
+    ),
+    "arp_filter, and the way back by the same netdev": (one(), two(arp_filter=1), []),
+    "one hop for packets, by a gateway": (
+        one(default_ttl=1, ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254"),)),
+        node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),
+        [("ends-hops-few", "critical", "node1")],
+    ),
+    "two hops for packets, by a gateway": (
+        one(default_ttl=2, ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254"),)),
+        node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),
+        [],
+    ),
+    "one hop for packets, on the link": (one(default_ttl=1), two(), []),
     "the peer's address on a netdev without RDMA": (
         one(ways=(Way("192.0.2.2/32", "eth0", table=255, kind=LOCAL),)),
         two(),

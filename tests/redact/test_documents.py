@@ -101,6 +101,8 @@ def test_of_a_hosts_file_no_name_and_no_address_is_left() -> None:
         "hostname": "node017",
         "hosts": [{"address": "10.1.2.3", "host_names": ["node203.site", "login1"]}],
         "services": ["files", "dns"],
+        "servers": ["10.1.2.3"],
+        "search": ["node203.site", "site"],
     }
     programs = {
         "listeners": [{"address": "0.0.0.0", "port": 18515, "waiting": 0}],

@@ -91,6 +91,7 @@ def test_a_rich_record_keeps_no_name() -> None:
             "/proc/sys/kernel/hostname": b"c4n4ry-7.hpc.example\n",
             "/proc/self/net/tcp": b"  sl  local_address\n   0: 0703140A:4853 0703140A:9CB0 01\n",
             "/etc/hosts": b"10.20.3.7 c4n4ry c4n4ry.hpc.example # c4n4ry's own\n\n",
+            "/etc/resolv.conf": b"nameserver 10.20.3.7\nsearch c4n4ry.example\n# c4n4ry's own\n",
             "/sys/class/infiniband/mlx5_0/node_desc": b"c4n4ry mlx5_0\n",
             "/sys/class/infiniband/mlx5_0/node_guid": b"0c42:a103:0024:3f0e\n",
             "/sys/class/infiniband/mlx5_0/fw_ver": b"20.8.14.0\n",

@@ -1,5 +1,8 @@
 """Limits of a large fleet: the kernel's files, damaged ones, and both versions of cgroups."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,14 +10,24 @@ from hypothesis import strategies as st
 from lab.machine import Limits
 from lab.samples import roce_host
 from rdmadiag.facts import Limit, Missing, Why
-from rdmadiag.facts.limits import CgroupRdma, HostLimits, NeighbourTable
+from rdmadiag.facts.limits import (
+    CgroupRdma,
+    CgroupRoom,
+    CommittedMemory,
+    HostLimits,
+    NeighbourTable,
+)
 from rdmadiag.sources.limits import (
     parse_address_space,
     parse_cgroups,
+    parse_committed,
     parse_cpu_time,
+    parse_data_size,
+    parse_most,
     parse_neighbour_statistics,
     parse_open_files,
     parse_port_range,
+    parse_quota,
     parse_rdma_events,
     parse_rdma_rows,
     read_limits,
@@ -90,7 +103,10 @@ def test_max_is_no_limit() -> None:
 
 @given(st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_are_read_to_their_end(raw: bytes) -> None:
-    for parse in (parse_neighbour_statistics, parse_open_files, parse_cgroups, parse_port_range):
+    for parse in (
+        *(parse_neighbour_statistics, parse_open_files, parse_cgroups, parse_port_range),
+        *(parse_most, parse_quota, parse_committed, parse_data_size),
+    ):
         parse(raw)
     assert all(name for name in parse_rdma_rows(raw))
 
@@ -124,7 +140,56 @@ def test_a_host_is_read_whole() -> None:
         (),
         Limit("unlimited", "unlimited"),
         Limit("unlimited", "unlimited"),
+        Limit("unlimited", "unlimited"),
+        connections=Missing(Why.ABSENT, "/proc/sys/net/netfilter/nf_conntrack_max: ENOENT"),
     )
+
+
+def test_a_cgroup_has_the_room_that_its_files_say() -> None:
+    job, above = "/sys/fs/cgroup/jobs/job7", "/sys/fs/cgroup/jobs"
+    files = {
+        f"{job}/pids.max": "max\n",
+        f"{job}/pids.current": "3\n",
+        f"{job}/cpu.max": "max 100000\n",
+        f"{job}/memory.max": "67108864\n",
+        f"{above}/pids.max": "100\n",
+        f"{above}/pids.current": "40\n",
+        f"{above}/cpu.max": "150000 100000\n",
+        f"{above}/memory.max": "max\n",
+    }
+    found = read(Limits(cgroup="0::/jobs/job7", overcommit=0, room=files))
+    assert found.cgroups == (
+        CgroupRoom(job, None, None, None, 67108864),
+        CgroupRoom(above, 100, 40, 1.5, None),
+    )
+    assert found.committed == CommittedMemory(
+        *(False, *[Missing(Why.NOT_COLLECTED, "the kernel promises more than it has")] * 2)
+    )
+
+
+def test_where_the_kernel_promises_no_more_than_it_has_both_numbers_are_read() -> None:
+    found = read(Limits(overcommit=2, committed=(2048, 1024)))
+    assert found.committed == CommittedMemory(True, 2 << 20, 1 << 20)
+    assert found.cgroups == ()
+
+
+@pytest.mark.parametrize(
+    ("parse", "raw", "expected"),
+    [
+        (parse_most, b"4096\n", 4096),
+        (parse_most, b"max\n", None),
+        (parse_most, b"many\n", Why.MALFORMED),
+        (parse_quota, b"50000 100000\n", 0.5),
+        (parse_quota, b"max 100000\n", None),
+        (parse_quota, b"50000 0\n", Why.MALFORMED),
+        (parse_quota, b"50000\n", Why.MALFORMED),
+    ],
+)
+def test_a_file_of_a_cgroup_is_a_number_or_max(
+    parse: Callable[[bytes], Any], raw: bytes, expected: object
+) -> None:
+    found = parse(raw)
+    assert (found.why if isinstance(found, Missing) else found) == expected
 
 
 @pytest.mark.parametrize(

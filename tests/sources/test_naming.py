@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.naming import NamedAddress, NamingFacts
-from rdmadiag.sources.naming import MOST, parse_hosts, parse_services, read_naming
+from rdmadiag.sources.naming import (
+    MOST,
+    parse_hosts,
+    parse_search,
+    parse_servers,
+    parse_services,
+    read_naming,
+)
 
 HOSTS = """\
 127.0.0.1 localhost
@@ -23,6 +30,7 @@ NAMES = {
     "/proc/sys/kernel/hostname": "node1\n",
     "/etc/hosts": HOSTS,
     "/etc/nsswitch.conf": "passwd: files\nhosts:  files mdns4 [NOTFOUND=return] dns # all\n",
+    "/etc/resolv.conf": "nameserver 192.0.2.53\nsearch example lan\n",
 }
 
 
@@ -65,6 +73,7 @@ def test_without_a_row_there_are_no_services(text: str, why: Why) -> None:
 def test_a_host_has_its_name_its_file_and_who_is_asked() -> None:
     found = read_naming(roce_host().change(files=NAMES).host())
     assert (found.hostname, found.services) == ("node1", ("files", "mdns4", "dns"))
+    assert (found.servers, found.search) == (("192.0.2.53",), ("example", "lan"))
     assert found.addresses_of("NODE2.") == ("192.0.2.2",)
     assert found.addresses_of("node9") == ()
 
@@ -86,6 +95,42 @@ def test_an_address_of_the_file_counts_where_nobody_is_asked_before(
     assert facts.addresses_of("node2") == addresses
 
 
+@pytest.mark.parametrize(
+    ("text", "servers", "search"),
+    [
+        (
+            "# by hand\nnameserver 192.0.2.53\nnameserver\t2001:DB8::53\n",
+            *(("192.0.2.53", "2001:db8::53"), ()),
+        ),
+        ("search example lan\ndomain other\n", (), ("other",)),
+        ("nameserver here\n;nameserver 192.0.2.1\noptions timeout:2\n", (), ()),
+        ("nameserver 192.0.2.1\n" * 4, ("192.0.2.1",) * 3, ()),
+    ],
+    ids=["two servers", "the last row of search", "no server", "more than glibc asks"],
+)
+def test_who_is_asked_for_a_name_that_no_file_has(
+    text: str, servers: tuple[str, ...], search: tuple[str, ...]
+) -> None:
+    assert (parse_servers(text.encode()), parse_search(text.encode())) == (servers, search)
+
+
+@pytest.mark.parametrize(
+    ("services", "name", "asks"),
+    [
+        (("files", "dns"), "node9", True),
+        (("files", "dns"), "node2", False),
+        (("dns",), "node2", False),  # that the file has it, and is not asked, is another matter
+        (("files", "myhostname"), "node9", False),
+        (Missing(Why.ABSENT), "node9", False),
+    ],
+)
+def test_others_are_asked_for_what_the_file_has_not(
+    services: tuple[str, ...] | Missing, name: str, asks: bool
+) -> None:
+    facts = NamingFacts("node1", parse_hosts(HOSTS.encode()), services)
+    assert facts.asks_others_for(name) is asks
+
+
 def test_a_record_from_before_has_none_of_it() -> None:
     found = read_naming(roce_host().host())
     parts = (found.hostname, found.hosts, found.services)
@@ -97,3 +142,5 @@ def test_a_record_from_before_has_none_of_it() -> None:
 def test_any_bytes_are_rows_or_missing(raw: bytes) -> None:
     assert isinstance(parse_hosts(raw), tuple | Missing)
     assert isinstance(parse_services(raw), tuple | Missing)
+    assert isinstance(parse_servers(raw), tuple)
+    assert isinstance(parse_search(raw), tuple)

@@ -13,8 +13,11 @@ from rdmadiag.host import netlink
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources.netdev import (
     parse_addresses,
+    parse_arp_filter,
     parse_arp_ignore,
+    parse_hop_limit,
     parse_netdevs,
+    parse_xdp,
     read_netdevs,
 )
 from tests.sources.any_bytes import damaged, well_typed
@@ -110,6 +113,9 @@ def test_an_ethernet_link_is_told_whole():
         addresses=addresses[7],
         arp_ignore=Missing(Why.ABSENT, "IFLA_INET_CONF"),
         rp_filter=Missing(Why.ABSENT, "IFLA_INET_CONF"),
+        arp_filter=Missing(Why.ABSENT, "IFLA_INET_CONF"),
+        hop_limit=Missing(Why.ABSENT, "IFLA_INET6_CONF"),
+        xdp=Missing(Why.ABSENT, "IFLA_XDP"),
     )
 
 
@@ -333,9 +339,33 @@ def test_arp_ignore_stands_in_the_ipv4_configuration(af_spec, expected):
     assert (found.why if isinstance(found, Missing) else found) == expected
 
 
+def test_arp_filter_and_the_hop_limit_stand_in_the_configuration_of_their_version():
+    both = inet_conf(*range(33)) + inet_conf(*range(100, 110), family=10, kind=2)
+    assert (parse_arp_filter(both), parse_hop_limit(both)) == (12, 101)
+    assert isinstance(parse_hop_limit(inet_conf(*range(33))), Missing)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (netlink.attribute(2, b"\0"), "none"),
+        (netlink.attribute(2, b"\2") + netlink.attribute(4, bytes(4)), "generic"),
+        (netlink.attribute(2, b"\x09"), "9"),
+        (b"", Why.ABSENT),
+        (None, Why.ABSENT),
+    ],
+    ids=["none", "of the kernel", "of a later kernel", "an empty nest", "an older kernel"],
+)
+def test_a_link_says_where_its_program_of_xdp_is(content, expected):
+    found = parse_xdp(content)
+    assert (found.why if isinstance(found, Missing) else found) == expected
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_of_a_configuration_are_a_number_or_missing(raw):
-    assert isinstance(parse_arp_ignore(raw), int | Missing)
+    for parse in (parse_arp_ignore, parse_arp_filter, parse_hop_limit):
+        assert isinstance(parse(raw), int | Missing)
+    assert isinstance(parse_xdp(raw), str | Missing)
 
 
 def test_this_machine_is_told_as_sysfs_tells_it(soon):
@@ -345,6 +375,9 @@ def test_this_machine_is_told_as_sysfs_tells_it(soon):
             assert netdev.arp_ignore == int(file.read())
         with open(f"/proc/sys/net/ipv4/conf/{netdev.name}/rp_filter") as file:
             assert netdev.rp_filter == int(file.read())
+        with open(f"/proc/sys/net/ipv4/conf/{netdev.name}/arp_filter") as file:
+            assert netdev.arp_filter == int(file.read())
+        assert netdev.xdp == "none"
     assert {netdev.name for netdev in found.netdevs} == set(os.listdir("/sys/class/net"))
     loopback = found.netdev("lo")
     with open("/sys/class/net/lo/address") as file:

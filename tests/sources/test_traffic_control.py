@@ -7,13 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.traffic_control import IN, OUT, Netem, Qdisc, TrafficControl, TrafficFilter
+from rdmadiag.facts.traffic_control import (
+    IN,
+    OUT,
+    Netem,
+    Qdisc,
+    Queue,
+    TrafficControl,
+    TrafficFilter,
+)
 from rdmadiag.host import netlink
 from rdmadiag.sources.traffic_control import (
     parse_bucket,
     parse_filters,
     parse_netem,
     parse_qdiscs,
+    parse_queue,
 )
 from tests.preflight.test_judge_route import host
 
@@ -236,12 +245,26 @@ def test_filters_come_in_the_order_of_their_priority() -> None:
     assert [(each.priority, each.drops) for each in found] == [(3, False), (9, True)]
 
 
-def netem(loss: float = 0.0, delay_ms: int = 0, corrupt: float = 0.0) -> bytes:
-    head = struct.pack("=IIIIII", 0, 1000, int(loss * 0xFFFFFFFF), 0, 0, 0)
+def netem(
+    loss: float = 0.0,
+    delay_ms: int = 0,
+    corrupt: float = 0.0,
+    limit: int = 1000,
+    rate: int | None = None,
+) -> bytes:
+    """`rate` in bytes a second; struct tc_netem_rate."""
+    head = struct.pack("=IIIIII", 0, limit, int(loss * 0xFFFFFFFF), 0, 0, 0)
+    slow = () if rate is None else ((6, struct.pack("=IiIi", rate, 0, 0, 0)),)
     return head + attributes(
         (4, struct.pack("=II", int(corrupt * 0xFFFFFFFF), 0)),
         (10, struct.pack("=q", delay_ms * 1_000_000)),
+        *slow,
     )
+
+
+def fifo(limit: int) -> bytes:
+    """struct tc_fifo_qopt: bytes of bfifo, packets of pfifo."""
+    return struct.pack("=I", limit)
 
 
 def tbf(rate: int, burst: int) -> bytes:
@@ -260,16 +283,42 @@ def test_a_token_bucket_has_a_rate_and_a_size() -> None:
 
 
 def test_netem_says_what_it_does() -> None:
-    assert parse_netem(netem(0.6, 4000, 1.0)) == Netem(0.6, 0.0, 1.0, 4000.0)
+    found = parse_netem(netem(0.6, 4000, 1.0))
+    assert found == Netem(0.6, 0.0, 1.0, 4000.0, None, 1000)
+    found = parse_netem(netem(limit=0, rate=2500))
+    assert found == Netem(0.0, 0.0, 0.0, 0.0, 2500, 0)
     old = struct.pack("=IIIIII", 1_000_000, 1000, 0, 0, 0xFFFFFFFF, 0)
-    assert parse_netem(old) == Netem(0.0, 1.0, 0.0, 64.0)
+    assert parse_netem(old) == Netem(0.0, 1.0, 0.0, 64.0, None, 1000)
     assert parse_netem(old[:20]) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        ("bfifo", fifo(600), Queue(600, None)),
+        ("pfifo", fifo(10), Queue(None, 10)),
+        ("pfifo_head_drop", fifo(0), Queue(None, 0)),
+        ("pfifo_fast", fifo(10), None),
+        ("bfifo", b"\0\0", None),
+    ],
+    ids=["bytes", "packets", "the oldest goes", "priorities, not a limit", "cut short"],
+)
+def test_a_queue_has_room_for_bytes_or_for_packets(
+    kind: str, options: bytes, expected: Queue | None
+) -> None:
+    assert parse_queue(kind, options) == expected
+
+
+@pytest.mark.parametrize(("flags", "by_program"), [(1, True), (0, False)])
+def test_a_program_decides_by_itself_in_direct_action(flags: int, by_program: bool) -> None:
+    found = one(rule(b"bpf", attributes((1, b""), (7, b"p\0"), (8, struct.pack("=I", flags)))))
+    assert (found.by_program, found.ends, found.drops) == (by_program, by_program, False)
 
 
 def test_qdiscs_have_their_netdev_and_their_place() -> None:
     reply = qdisc(2, b"netem", ROOT, netem(0.5)) + qdisc(7, b"clsact", CLSACT)
     assert parse_qdiscs(reply, NAMES) == (
-        Qdisc("eth0", "netem", True, Netem(0.5, 0.0, 0.0, 0.0)),
+        Qdisc("eth0", "netem", True, Netem(0.5, 0.0, 0.0, 0.0, None, 1000)),
         Qdisc("#7", "clsact", False),
     )
 

@@ -89,10 +89,13 @@ ROWS: Final = (
         {
             "huge-pages": "the host has no huge pages left, where the program wants its buffers",
             "address-space-limit-low": "the program may have no more address space (ulimit -v)",
+            "data-limit-low": "the program may have no more data (ulimit -d)",
+            "committed-memory-near-limit": "the kernel promises no more memory "
+            "(vm.overcommit_memory is 2)",
             "died": "perhaps somebody else ended the process: the kernel, when memory ran out",
         },
         linux=("free -m", "grep -i huge /proc/meminfo   # HugePages_Free", "ulimit -v", DMESG),
-        named_by=("address-space-limit-low",),
+        named_by=("address-space-limit-low", "data-limit-low", "committed-memory-near-limit"),
         stages=MAKING,
     ),
     Cause(

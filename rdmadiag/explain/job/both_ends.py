@@ -30,6 +30,8 @@ _NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects", "
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
 _NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
+_NOT_ACKNOWLEDGED: Final[Labels] = ("no-path", "roce-port-dropped", "peer-gone")
+_RELIABLE: Final = "RC"
 _NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-down", "no-route")
 # The pingpongs take their path MTU as it was given; perftest compares it with the port's.
 _NEVER_SENT_OF_PINGPONG: Final[Labels] = ("mtu-above-port", *_NEVER_SENT[:1], *_NEVER_SENT[2:])
@@ -155,6 +157,11 @@ def _waited(part: Part, other: Part) -> Compared | None:
         assert seen is not None
         count = other.talk.iterations
         said = "it has its result" + (f", of {count} iterations" if count else "")
+        if _sent_all(part, other):
+            text = f"{part.where}: it sends {count}, and waits for what acknowledges them"
+            return Compared(
+                part, seen, all_stated(_NOT_ACKNOWLEDGED, "no_peer"), (text, where + said)
+            )
         return Compared(part, seen, all_stated(_ONE_FINISHED), (where + said,))
     listens = there in (Reached.WAITING, Reached.OWN_END)
     if first.meaning.what == "side-channel" and listens:
@@ -172,6 +179,17 @@ def _waited(part: Part, other: Part) -> Compared | None:
         said = f"{where}no request of that end failed"
         return Compared(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
     return None
+
+
+def _sent_all(part: Part, other: Part) -> bool:
+    """Whether the end that waits sends as many as the other has got.
+
+    perftest's TX depth is the number of iterations, where that is smaller than the depth asked for
+    (src/perftest_parameters.c, force_dependecies).
+    """
+    header, count = part.talk.header, other.talk.iterations
+    is_reliable = header.get("Connection type") == _RELIABLE
+    return is_reliable and count is not None and header.get("TX depth") == str(count)
 
 
 def _flushed_by_itself(seen: Occurrence) -> Labels:

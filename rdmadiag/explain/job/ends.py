@@ -13,10 +13,11 @@ from typing import Final
 from rdmadiag.explain.causes import stated
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
+from rdmadiag.facts import known
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.naming import NamingFacts
 from rdmadiag.preflight.judge_ends import NOTHING_PASSES, EndFinding, EndsVerdict
-from rdmadiag.preflight.verdict import Severity
+from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.quoting import shell_word
 from rdmadiag.view.ends import Has, Odd
 
@@ -34,6 +35,7 @@ LABELS: Final = {
     "ends-asks-no-neighbour": "peer-unreachable",
     "ends-reverse-path": "peer-unreachable",
     "ends-subnets-differ": "subnets-differ",
+    "ends-hops-few": "no-path",
     "ends-gateway-on-link": "peer-unreachable",
     "ends-traffic-dropped": "firewall",
     "ends-mtu-differs": "mtu-too-large",
@@ -48,6 +50,23 @@ LABELS: Final = {
     "cm-neighbour-failed": "peer-unreachable",
 }
 """Rule of two reports → the cause of a failure that it proves; of one severity the first counts."""
+
+OWN_WAY: Final = {
+    "queue-too-short": "no-path",
+    "netem-at-port": "no-path",
+    "shaper-at-port": "slow-path",
+    "neighbours-not-asked": "peer-unreachable",
+    "reverse-path-filter": "peer-unreachable",
+    "hop-limit-low": "no-path",
+    "filter-drops-arp": "peer-unreachable",
+    "filter-drops-rdma": "roce-port-dropped",
+    "firewall-drops-rdma": "roce-port-dropped",
+    "filter-drops-tcp": "firewall",
+    "firewall-drops-tcp": "firewall",
+    "xdp-at-port": "roce-port-dropped",
+}
+"""Rule of one host, about what it sends or gets → the cause that it is of a failure on the way."""
+_OF_RDMA_PACKETS: Final = frozenset({"filter-drops-rdma", "firewall-drops-rdma"})
 
 _ORDER: Final = {rule: place for place, rule in enumerate(LABELS)}
 _OF_DATA: Final = frozenset({"ends-mtu-differs"})
@@ -81,10 +100,12 @@ def with_reports(
     judged: Mapping[tuple[str, str], EndsVerdict],
     addresses: Mapping[str, frozenset[str]],
     present: Mapping[str, Has] = MappingProxyType({}),
+    own: Mapping[str, Sequence[Finding]] = MappingProxyType({}),
 ) -> Story:
     """The story with what each pair of hosts came to.
 
     `addresses`: of each host that has a report, all its own. `present`: its devices and GIDs.
+    `own`: what `preflight` finds of each by itself.
     """
     if not judged:
         return story
@@ -118,6 +139,8 @@ def with_reports(
             found = _placed(found, gone, proven=True)
         elif chosen is not None:
             found = _of_finding(found, chosen, story.first)
+        elif (place := _of_own_way(story, own)) is not None:
+            found = _placed(found, place, proven=place[0].standing is Standing.CONFIRMED)
         else:
             found = _of_no_finding(found, story, judged, addresses)
     first = story.first
@@ -148,6 +171,36 @@ def _of_finding(found: OfReports, chosen: EndFinding, first: FirstFailure | None
     return replace(found, cause=cause, hosts=hosts, object=chosen.object, is_proven=proven)
 
 
+def _of_own_way(story: Story, own: Mapping[str, Sequence[Finding]]) -> Place | None:
+    """The one host that has a setting of its own by which packets do not pass, where the failure,
+    or the silence, is of the way.
+    """
+    first = story.first
+    if first is None and not _is_silent(story):
+        return None
+    if first is not None and not _is_of_the_way(first.failure):
+        return None
+    by_tcp = first is not None and first.failure.stage is Stage.CONNECT
+    found = [
+        (host, each)
+        for host, findings in own.items()
+        for each in findings
+        if each.rule in OWN_WAY and each.severity in (Severity.CRITICAL, Severity.WARN)
+        if not (by_tcp and each.rule in _OF_RDMA_PACKETS)
+    ]
+    critical = [each for each in found if each[1].severity is Severity.CRITICAL]
+    among = critical or found
+    if len({host for host, _ in among}) != 1:
+        return None
+    rules = tuple(OWN_WAY)
+    host, finding = min(among, key=lambda each: rules.index(each[1].rule))
+    text = f"the report of {host}: {finding.rule}: {finding.summary}"
+    label = OWN_WAY[finding.rule]
+    standing = Standing.CONFIRMED if critical else Standing.POSSIBLE
+    cause = LikelyCause(label, stated(label, finding.rule).text, standing, (text,))
+    return cause, host, finding.evidence[0].subject if finding.evidence else finding.rule
+
+
 def _of_no_finding(
     found: OfReports,
     story: Story,
@@ -157,12 +210,16 @@ def _of_no_finding(
     """What the reports say where none of them has anything against the other host."""
     clear = not found.unknown and all(each.pairs for each in judged.values())
     if story.first is None and clear and _is_silent(story):
-        asked = _looked_for(judged)
+        asked = _looked_for(judged) or _without_device(judged)
         return _placed(found, asked) if asked else replace(found, cause=_of_silence(judged))
     without = _without_rdma_cm(story.first, judged)
     if without is not None:
         return _placed(found, without, proven=True)
-    other = _stranger(story, judged, addresses) or _without_route(story, found)
+    other = (
+        _stranger(story, judged, addresses)
+        or _without_route(story, found)
+        or _of_other_service(story, found)
+    )
     return found if other is None else _placed(found, other)
 
 
@@ -267,17 +324,19 @@ def tried(story: Story) -> str | None:
 
 def with_names(story: Story, naming: Mapping[str, NamingFacts]) -> Story:
     """With the address that the host of a program has in its own files for the name that the
-    program was given, where it has one alone.
+    program was given, where it has one alone; else with who is asked for the name.
     """
 
-    def known(each: PrintedEnd) -> PrintedEnd:
+    def looked_up(each: PrintedEnd) -> PrintedEnd:
         files = naming.get(each.host)
         if files is None or each.tried is None or _is_address(each.tried):
             return each
         found = files.addresses_of(each.tried)
+        if not found and files.asks_others_for(each.tried):
+            return replace(each, asked=(*files.others, *(known(files.servers) or ())))
         return replace(each, tried=found[0], name=each.tried) if len(found) == 1 else each
 
-    return replace(story, printed=tuple(map(known, story.printed)))
+    return replace(story, printed=tuple(map(looked_up, story.printed)))
 
 
 def _cause(found: EndFinding, label: str = "") -> LikelyCause:
@@ -316,6 +375,28 @@ def _stranger(
     if named is not None:
         text += f", which /etc/hosts of {host} has for {named}"
     return _wrong_address(text), host, f"address {address}"
+
+
+def _of_other_service(story: Story, found: OfReports) -> Place | None:
+    """The host whose program was given a name that no file of it has, and met nobody, where
+    nothing is in the way between the hosts: whoever is asked for the name may have another
+    address for it.
+    """
+    first = story.first
+    if first is None or first.who.host is None or not found.is_clear:
+        return None
+    if first.failure.stage not in _CONNECTING:
+        return None
+    if not any(each.label in _OF_THE_LINK for each in first.failure.causes[:1]):
+        return None
+    given = next((p for p in story.printed if p.where == first.where and p.asked), None)
+    if given is None:
+        return None
+    text = (
+        f"the reports: /etc/hosts of {first.who.host} has no {given.tried}: its address is what "
+        f"{' '.join(given.asked)} says, and that was not asked for"
+    )
+    return _wrong_address(text), first.who.host, f"name {given.tried}"
 
 
 def _wrong_address(text: str) -> LikelyCause:
@@ -378,6 +459,21 @@ def _looked_for(
     host, address = next(iter(asked))
     text = f"the reports: {host} has looked for {address}, which no host has, and got no answer"
     return _wrong_address(text), host, f"address {address}"
+
+
+def _without_device(judged: Mapping[tuple[str, str], EndsVerdict]) -> Place | None:
+    """Of programs that say nothing: the one address to which one host has a route of its own, and
+    which the other has by no RDMA device.
+    """
+    known = {each for one in judged.values() for each in one.without_device}
+    if len(known) != 1:
+        return None
+    host, address, netdev = next(iter(known))
+    text = f"the reports: {host} has {address} on {netdev}, of no RDMA device, and a route leads"
+    text += " to it: programs that meet there by rdma_cm find no device"
+    label = "no-rdma-at-address"
+    cause = LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
+    return cause, host, f"address {address}"
 
 
 def _is_address(text: str) -> bool:

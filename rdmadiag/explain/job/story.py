@@ -92,6 +92,8 @@ class PrintedEnd:
     gid: str | None
     tried: str | None  # the address or name that it could not connect to
     name: str | None = None  # that name, where `tried` is what /etc/hosts of the host has for it
+    # Who is asked for the name, where no file of the host has it: "dns 192.0.2.53".
+    asked: tuple[str, ...] = ()
 
 
 class Silence(StrEnum):

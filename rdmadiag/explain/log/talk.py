@@ -84,8 +84,8 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"CPU time limit exceeded": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
-_ROW: Final = late(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
-_HEADER: Final = late(r"(Connection type|Mtu|Number of qps|GID index|Device) *: *([\w.]+)")
+_ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
+_HEADER: Final = late(r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth) *: *([\w.]+)")
 _TEST: Final = late(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = late(rb"LID 0x[0-9a-f]+, QPN")
 
@@ -161,7 +161,9 @@ class Talk:
         elif which := found["which"]:
             reached = self._end(which.decode().lower(), found, line, after)
         elif found["table"]:
-            reached = Reached.RESULT if _ROW.search(after) else Reached.DATA
+            row = _ROW.search(after)
+            reached = Reached.RESULT if row else Reached.DATA
+            self.iterations = int(row["iterations"]) if row else None
         else:
             self.iterations = int(found["iterations"])
             reached = Reached.RESULT

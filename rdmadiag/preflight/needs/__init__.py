@@ -53,6 +53,8 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("netdev", part("netdev")),
         Need("arp_ignore", part("netdev.arp_ignore")),
         Need("rp_filter", network.rp_filters),
+        Need("hop limits", network.hop_limits),
+        Need("programs of XDP", network.programs_of_xdp),
         Need("netdevs of GIDs", network.gid_netdevs),
         Need("bonds of netdevs", network.bonds_of_netdevs),
         Need("bonding driver", network.bonding),
@@ -86,6 +88,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("limits of this host", surroundings.host_limits),
         Need("limits of the rdma cgroup", surroundings.cgroup_limits),
         Need("limit on open files", surroundings.open_files),
+        Need("limits of the cgroup", surroundings.room_of_cgroups),
     ),
     "libraries": (
         Need(

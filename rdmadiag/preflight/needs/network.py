@@ -51,6 +51,21 @@ def rp_filters(case: Case) -> Iterator[Where]:
         yield from host_wide(each.rp_filter)
 
 
+def hop_limits(case: Case) -> Iterator[Where]:
+    """That of IPv4, and each netdev's own of IPv6, where it has one."""
+    yield from part("netdev.default_ttl")(case)
+    netdev = case.evidence.netdev
+    for each in () if isinstance(netdev, Missing) else netdev.netdevs:
+        yield from host_wide(each.hop_limit)
+
+
+def programs_of_xdp(case: Case) -> Iterator[Where]:
+    """Whether a netdev has one; of an older kernel, which has none, nothing is missing."""
+    netdev = case.evidence.netdev
+    for each in () if isinstance(netdev, Missing) else netdev.netdevs:
+        yield from host_wide(each.xdp)
+
+
 def routing_tables(case: Case) -> Iterator[Where]:
     """Rules and routes."""
     yield from part("routing.rules")(case)

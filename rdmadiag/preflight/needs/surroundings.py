@@ -45,6 +45,8 @@ def gpu_parameters(case: Case) -> Iterator[Where]:
         if isinstance(value, Missing):
             yield value, None, None
             return
+    if not isinstance(system.gpus.parameters, Missing):
+        yield from host_wide(system.gpus.parameters.peer_mapping)
 
 
 def host_limits(case: Case) -> Iterator[Where]:
@@ -56,6 +58,12 @@ def host_limits(case: Case) -> Iterator[Where]:
         tables = (limits.ipv4_neighbours, limits.ipv6_neighbours)
         rest = (limits.local_ports, limits.open_files, limits.rdma_cgroups)
         yield from host_wide(*(each.most for each in tables), *rest)
+        if isinstance(limits.committed, Missing):
+            yield from host_wide(limits.committed)
+        else:
+            yield from host_wide(limits.committed.most, limits.committed.promised)
+        if not isinstance(limits.connections, Missing):
+            yield from host_wide(limits.connections.most, limits.connections.entries)
 
 
 def cgroup_limits(case: Case) -> Iterator[Where]:
@@ -73,6 +81,17 @@ def cgroup_limits(case: Case) -> Iterator[Where]:
                 yield used, row.device, None
         if row.device in names:
             yield from host_wide(row.refused_handles, row.refused_objects)
+
+
+def room_of_cgroups(case: Case) -> Iterator[Where]:
+    """Processes, processors and memory of this process's cgroup and of those above it."""
+    yield from part("system.limits")(case)
+    system = case.evidence.system
+    limits = system if isinstance(system, Missing) else system.limits
+    if not isinstance(limits, Missing):
+        yield from host_wide(limits.cgroups)
+        for each in present(limits.cgroups):
+            yield from host_wide(each.most_processes, each.processes, each.cpus, each.memory)
 
 
 def open_files(case: Case) -> Iterator[Where]:

@@ -104,6 +104,20 @@ def _neighbours(case: Case) -> bool:
     return _answered(routing if isinstance(routing, Missing) else routing.soliciting)
 
 
+def _hop_limits(case: Case) -> bool:
+    """Of a record from before nothing of it is known."""
+    netdev = case.evidence.netdev
+    known = isinstance(netdev, Missing) or _answered(netdev.default_ttl)
+    return known and _netdevs(case)
+
+
+def _xdp(case: Case) -> bool:
+    """Whether a netdev has said where its program is, or that could not be looked at."""
+    netdev = case.evidence.netdev
+    known = isinstance(netdev, Missing) or any(_answered(each.xdp) for each in netdev.netdevs)
+    return known and _netdevs(case)
+
+
 def _naming(case: Case) -> bool:
     """Of a record from before nothing of it is known."""
     naming = case.evidence.naming
@@ -241,8 +255,10 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("bootstrap", _variables),
     ("netdevs", _netdevs),
     ("neighbours", _neighbours),
+    ("hop_limits", _hop_limits),
     ("traffic", _traffic_control),
     ("packet_filter", _packet_filter),
+    ("xdp", _xdp),
     ("lossless", _classes),
     ("flow_control", _flow_control),
     ("connection_manager", _linux_devices),

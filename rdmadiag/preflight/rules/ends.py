@@ -9,6 +9,7 @@ from rdmadiag.facts.routing import UNANSWERED, Neighbour, NeighbourState
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules import hop_limits
 from rdmadiag.preflight.rules.ends_programs import connection_not_taken, program_stopped
 from rdmadiag.preflight.rules.neighbours import MEND, SYSCTL, conf, unsought
 from rdmadiag.preflight.rules.packet_filter import refusal_fill, refusal_proof
@@ -19,6 +20,7 @@ from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Named, Towards, own_addresses
 from rdmadiag.view.packet_filter import refused
 from rdmadiag.view.peer_picks import Talks
+from rdmadiag.view.routing import holds
 from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device, verb_of
 
 _ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
@@ -26,6 +28,8 @@ _SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
 _ETHERNET: Final = 1  # ARPHRD_ETHER
 _STRICT: Final = 1  # rp_filter
 _NO_ANSWER: Final = 8  # arp_ignore
+_OWN_SUBNET: Final = 2  # arp_ignore: a request from another subnet is not answered
+_ONE_HOP: Final = 1
 _SETTLED: Final = (NeighbourState.PERMANENT, NeighbourState.NOARP)
 _APART_SECONDS: Final = 60.0
 """Between two hosts' reports, at most, where the ages of their neighbour entries are compared."""
@@ -160,7 +164,9 @@ def _macs_of_far(case: Towards) -> frozenset[str] | None:
     Severity.CRITICAL,
     "The netdev answers no ARP",
     "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never sends its "
-    "MAC address, and the peer finds no way to it but by a permanent neighbour entry.",
+    "MAC address, and the peer finds no way to it but by a permanent neighbour entry. It does not "
+    "send it to this peer where arp_ignore is 2 and the peer's address is of no subnet of the "
+    "netdev, or where arp_filter is 1 and the way back to the peer leads by another netdev.",
     (_ARP, _SYSCTL),
     remedy={
         "where ARP is off": ("sudo ip link set dev {netdev} arp on",),
@@ -168,26 +174,29 @@ def _macs_of_far(case: Towards) -> frozenset[str] | None:
             "sudo sysctl -w net.ipv4.conf.all.arp_ignore=0",
             "sudo sysctl -w net.ipv4.conf.{netdev}.arp_ignore=0",
         ),
+        "where arp_ignore is 2": (
+            "ip -brief address show dev {netdev}   # at both hosts: do the prefix lengths agree?",
+            "sudo sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.{netdev}.arp_ignore=1",
+        ),
+        "where arp_filter is 1": (
+            "ip route get {peer}",
+            "sudo sysctl -w net.ipv4.conf.all.arp_filter=0",
+            "sudo sysctl -w net.ipv4.conf.{netdev}.arp_filter=0",
+        ),
     },
 )
 def answers_no_arp(this: Rule, case: Towards) -> Iterator[Finding]:
     """IFF_NOARP of an Ethernet netdev; the larger of conf/all and the netdev's own."""
-    link, facts = case.link, case.near.evidence.netdev
+    link = case.link
     if ":" in case.mine.address or link is None or link.type != _ETHERNET:
         return
-    ignored = [
-        each
-        for each in (
-            case.mine.netdev.arp_ignore,
-            facts if isinstance(facts, Missing) else facts.arp_ignore,
-        )
-        if not isinstance(each, Missing)
-    ]
-    name = case.mine.netdev.name
+    name, found = case.mine.netdev.name, _no_answer(case)
     if link.no_arp:
         proof, when = Proof("routing", f"{name} IFF_NOARP", "set"), "where ARP is off"
-    elif max(ignored, default=0) == _NO_ANSWER:
-        proof, when = Proof("netdev", f"{name} arp_ignore", "8"), "where arp_ignore is 8"
+    elif found is not None:
+        sysctl, value = found
+        proof = Proof("netdev", f"{name} {sysctl}", str(value))
+        when = f"where {sysctl} is {value}"
     else:
         return
     yield this.finding(
@@ -198,6 +207,30 @@ def answers_no_arp(this: Rule, case: Towards) -> Iterator[Finding]:
         when=when,
         fill=_fill(case),
     )
+
+
+def _no_answer(case: Towards) -> tuple[str, int] | None:
+    """The sysctl by which a request of the peer is not answered (arp_ignore, arp_filter of
+    net/ipv4/arp.c), and its value.
+    """
+    facts, netdev = known(case.near.evidence.netdev), case.mine.netdev
+    own = (known(netdev.arp_ignore), known(facts.arp_ignore) if facts else None)
+    ignore = max(filter(None, own), default=0)
+    if ignore == _NO_ANSWER:
+        return "arp_ignore", ignore
+    if not case.theirs.holds(case.mine.address):
+        return None  # the peer asks a gateway, and not this host
+    if ignore == _OWN_SUBNET and not _has_subnet_of(case):
+        return "arp_ignore", ignore
+    filtered = (known(netdev.arp_filter), known(facts.arp_filter) if facts else None)
+    way = case.route.netdev
+    return ("arp_filter", 1) if any(filtered) and way not in (None, netdev.name) else None
+
+
+def _has_subnet_of(case: Towards) -> bool:
+    """Whether an address of the netdev shares its subnet with the peer's (inet_confirm_addr)."""
+    own = [each for each in case.mine.netdev.addresses if ":" not in each.address]
+    return any(holds(f"{each.address}/{each.prefix_length}", case.theirs.address) for each in own)
 
 
 @rule(
@@ -321,6 +354,40 @@ def gateway_on_link(this: Rule, case: Towards) -> Iterator[Finding]:
             Proof("routing", f"{case.theirs.address} via {hop.address}", f"dev {case.route.netdev}")
         ],
         fill=_fill(case) | {"gateway": hop.address},
+    )
+
+
+@rule(
+    "ends-hops-few",
+    Severity.CRITICAL,
+    "No router passes on what this host sends",
+    "The way to the peer leads by a gateway, and packets of this host's kernel may take one hop "
+    "(net.ipv4.ip_default_ttl, or hop_limit of the netdev's IPv6): the first router drops TCP and "
+    "what rdma_cm connects, and says so to this host alone. The peer's packets arrive here, and "
+    "get no answer. RoCE whose program sets a hop limit of its own (perftest) passes.",
+    (hop_limits.SYSCTL,),
+    remedy=hop_limits.MEND,
+)
+def hops_few(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By the sysctl that a packet to this peer begins with."""
+    hop, facts = case.route.next_hop, known(case.near.evidence.netdev)
+    if hop is None or not hop.is_gateway or facts is None or case.route.netdev is None:
+        return
+    version = 6 if ":" in case.mine.address else 4
+    limit = hop_limits.limit_of(facts, case.route.netdev, version)
+    if limit is None or limit[1] != _ONE_HOP:
+        return
+    sysctl, value = limit
+    yield this.finding(
+        f"{case.near.name} sends by the gateway {hop.address} to {case.theirs.address}, and "
+        f"{sysctl} is {value}",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[
+            Proof("netdev", sysctl, str(value)),
+            Proof("routing", f"{case.theirs.address} via {hop.address}", case.route.netdev),
+        ],
+        fill={"sysctl": sysctl},
     )
 
 
@@ -633,6 +700,7 @@ RULES: Final[tuple[Rule, ...]] = (
     asks_no_neighbour,
     reverse_path,
     traffic_dropped,
+    hops_few,
     gateway_on_link,
     connection_not_taken,
     program_stopped,
@@ -647,5 +715,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """Lowest cause first."""
 
-OF_EACH_WAY: Final = RULES[:13]
-OF_PORTS: Final = RULES[14:17]
+OF_EACH_WAY: Final = RULES[: RULES.index(subnets_differ)]
+OF_PORTS: Final = RULES[RULES.index(protocols_differ) : RULES.index(named_address_unusable)]

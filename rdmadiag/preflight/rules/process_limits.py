@@ -1,12 +1,12 @@
-"""Limits that no program of this cgroup or user gets past: the rdma cgroup's, open files, address
-space, processor time, local ports.
+"""Limits that no program of this cgroup or user gets past: the rdma cgroup's and other ones of
+cgroups, open files, memory, processor time, local ports, connections that are followed.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Limit, Missing, known, present
-from rdmadiag.facts.limits import CgroupRdma, HostLimits
+from rdmadiag.facts.limits import CgroupRdma, CgroupRoom, HostLimits
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -18,6 +18,16 @@ _NEAR: Final = 0.9
 """Of a limit: as limit_share of `rdmadiag resources`."""
 _LEAST_SPACE: Final = 2 << 30
 """Bytes of address space: libraries, threads' stacks and arenas, mapped queues and buffers."""
+_LEAST_DATA: Final = 512 << 20
+"""Bytes of data: what is written to and not shared, heaps and stacks and most buffers."""
+_LEAST_COMMIT: Final = 512 << 20
+"""Bytes that may still be asked for."""
+_LEAST_PROCESSES: Final = 16
+"""Of a program, its shell and its threads: UCX, NCCL and Open MPI start several of each."""
+_LEAST_CPUS: Final = 0.5
+"""Of a program that polls for completions."""
+_LEAST_MEMORY: Final = 128 << 20
+"""Bytes of a cgroup: a program, its libraries, queues and registered buffers."""
 _LEAST_PORTS: Final = 64
 """Local ports that are free to connect from: of a host that has anything else to do."""
 _LEAST_FILES: Final = 64
@@ -221,11 +231,151 @@ def local_ports_few(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "cgroup-limit-low",
+    Severity.WARN,
+    "The cgroup leaves a program little room",
+    f"A limit of this process's cgroup, or of one above it, leaves fewer than {_LEAST_PROCESSES} "
+    "processes and threads (pids.max: fork and pthread_create fail with EAGAIN), less than "
+    f"{_LEAST_CPUS:g} processors (cpu.max: a program that polls for completions is held back for "
+    "most of each period, its peers' timeouts go on), or less than "
+    f"{_LEAST_MEMORY >> 20} MiB of memory (memory.max: registered memory counts, and the kernel "
+    "kills what exceeds it).",
+    ("https://docs.kernel.org/admin-guide/cgroup-v2.html",),
+    remedy=(
+        "cat {file}",
+        "# in what made the cgroup: a container runtime, a job scheduler",
+        "# of a unit of systemd: TasksMax=, CPUQuota=, MemoryMax=",
+    ),
+    needs=("devices", "limits of the cgroup"),
+)
+def cgroup_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """One of each cgroup and file."""
+    limits = _limits(case)
+    for row in present(limits.cgroups) if limits and case.devices else ():
+        for file, said, value in _short(row):
+            yield this.finding(
+                f"the cgroup {row.folder} leaves {said}",
+                evidence=[Proof("system", f"{row.folder}/{file}", value)],
+                fill={"file": f"{row.folder}/{file}"},
+            )
+
+
+def _short(row: CgroupRoom) -> Iterator[tuple[str, str, str]]:
+    """The file, what is left by it, and its value."""
+    most, used = row.most_processes, row.processes
+    if isinstance(most, int) and isinstance(used, int) and most - used < _LEAST_PROCESSES:
+        yield "pids.max", f"{max(most - used, 0)} of {most} processes and threads", str(most)
+    if isinstance(row.cpus, int | float) and row.cpus < _LEAST_CPUS:
+        yield "cpu.max", f"{row.cpus:g} processors", f"{row.cpus:g}"
+    if isinstance(row.memory, int) and row.memory < _LEAST_MEMORY:
+        yield "memory.max", f"{row.memory} bytes of memory", str(row.memory)
+
+
+@rule(
+    "data-limit-low",
+    Severity.WARN,
+    "A program may have little data",
+    f"The limit on data of this process, or of that of --pid, is below {_LEAST_DATA >> 20} MiB "
+    "(ulimit -d, RLIMIT_DATA), the hard one too. Heaps, stacks of threads and private mappings "
+    "that are written to count: what exceeds it fails with ENOMEM, however much memory is free.",
+    ("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
+    remedy=(
+        "ulimit -d unlimited",
+        "# for all jobs: LimitDATA= of the unit that starts them, /etc/security/limits.d",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def data_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """By "Max data size" of /proc/PID/limits."""
+    limits = _limits(case)
+    data = known(limits.data_size) if limits else None
+    if data is None or not case.devices or _is_enough(data.hard, _LEAST_DATA):
+        return
+    yield this.finding(
+        f"data is limited to {data.soft} bytes (hard: {data.hard})",
+        evidence=[Proof("system", "limits: Max data size", _text(data))],
+    )
+
+
+@rule(
+    "committed-memory-near-limit",
+    Severity.WARN,
+    "The kernel promises hardly any more memory",
+    "vm.overcommit_memory is 2, by which the kernel promises programs no more memory than it has, "
+    f"and less than {_LEAST_COMMIT >> 20} MiB are left to promise. malloc, mmap and fork fail with "
+    "ENOMEM, although free(1) shows memory that is free. vm.overcommit_ratio is 50 by default: "
+    "half of the memory, and swap.",
+    ("https://docs.kernel.org/mm/overcommit-accounting.html",),
+    remedy=(
+        "grep Commit /proc/meminfo",
+        "sudo sysctl -w vm.overcommit_memory=0   # or a larger vm.overcommit_ratio",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def committed_memory_near_limit(this: Rule, case: Case) -> Iterator[Finding]:
+    """CommitLimit less Committed_AS of /proc/meminfo."""
+    limits = _limits(case)
+    found = known(limits.committed) if limits else None
+    if found is None or not found.is_strict or not case.devices:
+        return
+    most, promised = known(found.most), known(found.promised)
+    if most is None or promised is None or most - promised >= _LEAST_COMMIT:
+        return
+    yield this.finding(
+        f"{max(most - promised, 0) >> 20} MiB are left to promise, of {most >> 20} MiB",
+        evidence=[
+            Proof("system", "/proc/sys/vm/overcommit_memory", "2"),
+            Proof("system", "/proc/meminfo: CommitLimit", f"{most >> 10} kB"),
+            Proof("system", "/proc/meminfo: Committed_AS", f"{promised >> 10} kB"),
+        ],
+    )
+
+
+@rule(
+    "connection-table-full",
+    Severity.WARN,
+    "The table of followed connections is full",
+    "nf_conntrack, which firewalls and NAT need, has no room for another connection, or has used "
+    f"{_NEAR:.0%} of it: packets of a new one are dropped, in and out, and the kernel's log says "
+    "'nf_conntrack: table full, dropping packet'. TCP that programs meet by, soft RoCE (each flow "
+    "of UDP is one) and soft iWARP fail at random; what goes on goes on. A NIC's own RDMA does not "
+    "pass it.",
+    ("https://docs.kernel.org/networking/nf_conntrack-sysctl.html",),
+    remedy=(
+        "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+        "sudo sysctl -w net.netfilter.nf_conntrack_max=1048576",
+        "# and nothing followed between RDMA hosts: notrack in a chain of priority raw",
+    ),
+    needs=("devices", "limits of this host"),
+)
+def connection_table_full(this: Rule, case: Case) -> Iterator[Finding]:
+    """nf_conntrack_count beside nf_conntrack_max; 0 is no limit."""
+    limits = _limits(case)
+    table = known(limits.connections) if limits and case.devices else None
+    if table is None:
+        return
+    most, entries = known(table.most), known(table.entries)
+    if not most or entries is None or entries < _NEAR * most:
+        return
+    yield this.finding(
+        f"{entries} of {most} connections are followed",
+        evidence=[
+            Proof("system", "/proc/sys/net/netfilter/nf_conntrack_max", str(most)),
+            Proof("system", "/proc/sys/net/netfilter/nf_conntrack_count", str(entries)),
+        ],
+    )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     rdma_cgroup_limit,
+    cgroup_limit_low,
     open_files_limit_low,
     address_space_limit_low,
+    data_limit_low,
+    committed_memory_near_limit,
     cpu_time_limited,
     local_ports_few,
+    connection_table_full,
 )
 """Lowest cause first."""

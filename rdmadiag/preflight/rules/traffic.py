@@ -6,7 +6,16 @@ from typing import Final
 from rdmadiag.facts import Missing, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Link
-from rdmadiag.facts.traffic_control import IN, OUT, TCP, Netem, TrafficControl, TrafficFilter
+from rdmadiag.facts.traffic_control import (
+    ARP,
+    IN,
+    OUT,
+    TCP,
+    Netem,
+    Qdisc,
+    TrafficControl,
+    TrafficFilter,
+)
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -28,6 +37,7 @@ LOOK: Final = (
 )
 _ETHERNET_HEADER: Final = 14  # bytes, which a qdisc counts
 _SLOW: Final = 100_000_000 // 8  # bytes a second
+_BLACKHOLE: Final = "blackhole"
 _WAY: Final = {IN: "ingress", OUT: "egress"}
 
 
@@ -93,7 +103,8 @@ def dropping(
     "own RDMA do where the NIC executes the filter (in_hw). A warning where only some are dropped, "
     "of one peer or one port, or what exceeds a rate (police), or the filter has conditions that "
     "are not read. A filter that redirects packets of a software device to another netdev "
-    "(mirred) is one, too: for sure where that is a dummy, not where it is an ifb.",
+    "(mirred) is one, too: for sure where that is a dummy, not where it is an ifb. What a program "
+    "(bpf) decides by itself is not read: it may drop some.",
     (_TC,),
     remedy=LOOK,
     needs=("ports", "software device", "traffic control"),
@@ -145,12 +156,38 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "filter-drops-arp",
+    Severity.CRITICAL,
+    "A filter drops ARP at an RDMA netdev",
+    "A filter of traffic control at the port's netdev drops ARP, in or out: this host finds no "
+    "peer's MAC address, or no peer finds its own. Without one there is no TCP, no rdma_cm and no "
+    "address handle of RoCE, of a NIC's own RDMA neither; what is known already goes on for a "
+    "while. A warning where it drops some, by conditions that are not read.",
+    (_TC,),
+    remedy=LOOK,
+    needs=("ports", "traffic control"),
+)
+def filter_drops_arp(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of filters for ARP alone: one of all packets is the other rules'."""
+    control = _control(case)
+    for port, netdev in netdevs(case) if control else ():
+        assert control is not None
+        every, links = filters_of(control, netdev), links_of(case.evidence)
+        for direction in (IN, OUT):
+            found, how = dropped_by(every, Packet(direction, None, None), links)
+            if found is not None and found.ether_type == ARP:
+                severity = None if how is Dropped.SURELY else Severity.WARN
+                said = f"a filter of {netdev} {verb_of(found)} ARP"
+                yield dropping(this, found, said, port.device, port.number, severity)
+
+
+@rule(
     "netem-at-port",
     Severity.WARN,
     "Loss or delay is put into what a software device sends",
     "netem, which makes a network bad for a test, is the qdisc of the netdev of a software device: "
-    "it loses, damages, doubles or delays what the device sends. Critical where it loses or "
-    "damages all. A NIC's own RDMA does not pass it.",
+    "it loses, damages, doubles, delays or slows down what the device sends. Critical where it "
+    "loses or damages all, or has room for no packet. A NIC's own RDMA does not pass it.",
     ("https://man7.org/linux/man-pages/man8/tc-netem.8.html",),
     remedy=("tc -s qdisc show dev {netdev}", "sudo tc qdisc del dev {netdev} root"),
     needs=("ports", "software device", "traffic control"),
@@ -165,7 +202,10 @@ def netem_at_port(this: Rule, case: Case) -> Iterator[Finding]:
                 continue
             said = _said(each.netem)
             if said:
-                all_of_it = each.is_root and 1.0 in (each.netem.loss, each.netem.corrupt)
+                nothing_fits = each.netem.most_packets == 0
+                all_of_it = each.is_root and (
+                    nothing_fits or 1.0 in (each.netem.loss, each.netem.corrupt)
+                )
                 yield this.finding(
                     f"netem of {netdev}: {said} of what {port.name} sends",
                     device=port.device,
@@ -188,6 +228,10 @@ def _said(netem: Netem) -> str:
     ]
     if netem.delay_ms > 0:
         parts.append(f"delay {netem.delay_ms:g} ms")
+    if netem.bytes_per_second is not None and netem.bytes_per_second < _SLOW:
+        parts.append(f"all but {netem.bytes_per_second * 8 / 1e6:g} Mbit/s")
+    if netem.most_packets == 0:
+        parts.append("a queue of no packet")
     return ", ".join(parts)
 
 
@@ -232,8 +276,65 @@ def shaper_at_port(this: Rule, case: Case) -> Iterator[Finding]:
             )
 
 
+_CLASSLESS: Final = frozenset({"netem", "tbf"})
+"""Kinds of a root by which all goes into its one queue."""
+
+
+@rule(
+    "queue-too-short",
+    Severity.CRITICAL,
+    "No full frame of a software device fits into its netdev's queue",
+    "The qdisc of the netdev of a software device has room for less than one full frame (bfifo), "
+    "for no packet (pfifo), or drops all (blackhole): what is longer than the queue is dropped "
+    "before it leaves, and short packets (ARP, a TCP handshake, acknowledgements) may pass. A "
+    "warning where the queue is that of one class of several. A NIC's own RDMA does not pass it.",
+    ("https://man7.org/linux/man-pages/man8/tc-bfifo.8.html",),
+    remedy=(
+        "tc -s qdisc show dev {netdev}   # dropped",
+        "sudo tc qdisc del dev {netdev} root",
+    ),
+    needs=("ports", "software device", "traffic control"),
+)
+def queue_too_short(this: Rule, case: Case) -> Iterator[Finding]:
+    """By struct tc_fifo_qopt, and what the netdev's MTU makes of a frame."""
+    control, facts = _control(case), known(case.evidence.netdev)
+    for port, name in netdevs(case) if control else ():
+        assert control is not None
+        netdev = facts.netdev(name) if facts else None
+        mtu = known(netdev.mtu) if netdev else None
+        qdiscs = [each for each in control.qdiscs if each.netdev == name]
+        is_one = any(each.is_root and each.kind in _CLASSLESS for each in qdiscs)
+        for each in qdiscs if port.is_software else ():
+            room = _room(each, mtu)
+            if room is not None:
+                yield this.finding(
+                    f"the queue of {name} ({each.kind}) takes {room} of what {port.name} sends",
+                    device=port.device,
+                    port=port.number,
+                    severity=None if each.is_root or is_one else Severity.WARN,
+                    evidence=[Proof("routing", f"qdisc of {name}", f"{each.kind}: {room}")],
+                    fill={"netdev": name},
+                )
+
+
+def _room(qdisc: Qdisc, mtu: int | None) -> str | None:
+    """What fits into a queue that is too short."""
+    if qdisc.kind == _BLACKHOLE:
+        return "nothing"
+    if qdisc.queue is None:
+        return None
+    if qdisc.queue.most_packets == 0:
+        return "no packet"
+    most = qdisc.queue.most_bytes
+    if most is None or mtu is None or most >= mtu + _ETHERNET_HEADER:
+        return None
+    return f"{most} bytes, and no full frame of {mtu + _ETHERNET_HEADER},"
+
+
 RULES: Final[tuple[Rule, ...]] = (
     filter_drops_rdma,
+    filter_drops_arp,
+    queue_too_short,
     netem_at_port,
     shaper_at_port,
     filter_drops_tcp,

@@ -20,6 +20,7 @@ PERFTEST = """\
                     {test} Test
  Dual-port       : OFF\t\tDevice         : rxe0
  Connection type : {kind}\t\tUsing SRQ      : OFF
+ TX depth        : {depth}
 ---------------------------------------------------------------------------------------
  local address: LID 0000 QPN 0x0011 PSN 0xb2650
  GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:{one:02}
@@ -31,8 +32,13 @@ PERFTEST = """\
 FLUSHED = " Completion with error at client\n Failed status 5: wr_id 0 syndrom 0x0\nscnt=20, ccnt="
 
 
-def perftest(kind: str = "RC", test: str = "Send BW", one: int = 1, other: int = 2) -> str:
-    return PERFTEST.format(kind=kind, test=test, one=one, other=other)
+ROW = " 4096       {}               0.00               0.00   \t\t   0.000000\n"
+
+
+def perftest(
+    kind: str = "RC", test: str = "Send BW", one: int = 1, other: int = 2, depth: int = 100
+) -> str:
+    return PERFTEST.format(kind=kind, test=test, one=one, other=other, depth=depth)
 
 
 def told(left: str, right: str) -> tuple[str, str, str]:
@@ -67,6 +73,14 @@ def told(left: str, right: str) -> tuple[str, str, str]:
             "peer-unreachable",
         ),
         (MET, MET_BACK + RESULT, "left.log", "iterations-differ"),
+        (perftest(depth=20), perftest() + ROW.format(20), "left.log", "no-path"),
+        (perftest(depth=128), perftest() + ROW.format(500), "left.log", "iterations-differ"),
+        (
+            perftest("UC", depth=20),
+            perftest("UC") + ROW.format(20),
+            "left.log",
+            "iterations-differ",
+        ),
         (perftest() + FLUSHED + "0\n", perftest(), "left.log", "roce-port-dropped"),
         (perftest() + FLUSHED + "15\n", perftest(), "left.log", "link-lost"),
         (
@@ -109,6 +123,9 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "refused, and the server failed of itself",
         "the same of perftest",
         "one has finished, the other waits",
+        "one has got all that the other sends, and the other waits",
+        "one has finished, and how many the other sends is not known",
+        "nothing is acknowledged over UC",
         "flushed before anything was sent",
         "flushed after some had completed",
         "flushed, with an MTU that nobody compared",

@@ -18,6 +18,7 @@ from lab.machine import (
     NetDev,
     Port,
     Vf,
+    Way,
     roce_rows,
 )
 from lab.samples import infiniband_host, roce_host
@@ -71,6 +72,19 @@ def bonded(*legs: NetDev, **device: Any) -> Machine:
     members = [replace(each, master="bond7", addresses=()) for each in (own, *legs)]
     rows = roce_rows("bond7", MAC, "192.0.2.10")
     return roce_host().with_device(**device).with_port(gids=rows).change(netdevs=(bond, *members))
+
+
+def by_a_gateway(ttl: int) -> Machine:
+    """The RoCE host with a default route, and this ip_default_ttl."""
+    (own,) = roce_host().netdevs
+    return roce_host().change(
+        default_ttl=ttl, ways=(Way("0.0.0.0/0", own.name, gateway="192.0.2.254"),)
+    )
+
+
+def with_xdp(place: int) -> Machine:
+    """rxe on a netdev whose program of XDP is there (XDP_ATTACHED_*)."""
+    return soft(replace(VETHS[0], xdp=place))
 
 
 def above_soft(kind: str) -> Machine:
@@ -347,6 +361,8 @@ ROWS = [
         bridge_port("vrf"),
     ),
     ("arp-flux", "warn", two_roce().change(arp_ignore=0), two_roce().change(arp_ignore=1)),
+    ("hop-limit-low", "warn", by_a_gateway(7), by_a_gateway(8)),
+    ("xdp-at-port", "warn", with_xdp(2), with_xdp(0)),
     (
         "carrier-changes",
         "info",

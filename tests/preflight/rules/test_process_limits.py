@@ -14,7 +14,8 @@ from rdmadiag.preflight.verdict import Finding
 JOB = "/sys/fs/cgroup/job7"
 RULES = (
     *("rdma-cgroup-limit", "open-files-limit-low", "address-space-limit-low"),
-    *("cpu-time-limited", "local-ports-few"),
+    *("cpu-time-limited", "local-ports-few", "cgroup-limit-low", "data-limit-low"),
+    *("committed-memory-near-limit", "connection-table-full"),
 )
 
 
@@ -151,3 +152,90 @@ def test_a_process_has_room_to_run_and_to_connect(
     limits: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     assert [(each.rule, each.severity) for each in found(machine(**limits))] == expected
+
+
+def room(**files: str) -> dict[str, Any]:
+    """Of the job's cgroup, of version 2; each is a file with a dot in its name."""
+    return {
+        "overcommit": 0,
+        "room": {f"{JOB}/{name.replace('_', '.')}": f"{text}\n" for name, text in files.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (room(pids_max="100", pids_current="85"), ["15 of 100 processes and threads"]),
+        (room(pids_max="100", pids_current="84"), []),
+        (room(pids_max="8", pids_current="9"), ["0 of 8 processes and threads"]),
+        (room(pids_max="max", pids_current="84"), []),
+        (room(cpu_max="49000 100000"), ["0.49 processors"]),
+        (room(cpu_max="50000 100000"), []),
+        (room(cpu_max="max 100000"), []),
+        (room(memory_max="134217727"), ["134217727 bytes of memory"]),
+        (room(memory_max="134217728"), []),
+        (room(memory_max="max"), []),
+        (room(memory_max="1", cpu_max="1000 100000"), ["0.01 processors", "1 bytes of memory"]),
+        ({**room(pids_max="8", pids_current="9"), "overcommit": None}, []),
+    ],
+    ids=[
+        "few processes",
+        "just enough processes",
+        "more than the limit",
+        "no limit on processes",
+        "less than half a processor",
+        "half a processor",
+        "all processors",
+        "little memory",
+        "just enough memory",
+        "no limit on memory",
+        "both",
+        "a record from before",
+    ],
+)
+def test_a_cgroup_leaves_a_program_its_room(limits: dict[str, Any], expected: list[str]) -> None:
+    findings = found(machine(**limits))
+    assert [each.summary for each in findings] == [
+        f"the cgroup {JOB} leaves {each}" for each in expected
+    ]
+    assert {each.severity.value for each in findings} <= {"warn"}
+
+
+def test_a_file_that_could_not_be_read_leaves_it_unknown() -> None:
+    verdict = judge(machine(**room(pids_max="many", pids_current="1")).evidence())
+    assert verdict.status == "unknown"
+    assert "cgroup-limit-low" in {each.rule for each in verdict.skipped}
+
+
+MIB = 1024  # KiB
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"data": ("536870911", "536870911")}, ["data-limit-low"]),
+        ({"data": ("536870911", "unlimited")}, []),
+        ({"data": ("536870912", "536870912")}, []),
+        ({"overcommit": 2, "committed": (1024 * MIB, 513 * MIB)}, ["committed-memory-near-limit"]),
+        ({"overcommit": 2, "committed": (1024 * MIB, 2048 * MIB)}, ["committed-memory-near-limit"]),
+        ({"overcommit": 2, "committed": (1024 * MIB, 512 * MIB)}, []),
+        ({"overcommit": 0, "committed": (1024 * MIB, 2048 * MIB)}, []),
+        ({"connections": (1000, 900)}, ["connection-table-full"]),
+        ({"connections": (1000, 899)}, []),
+        ({"connections": (0, 899)}, []),
+    ],
+    ids=[
+        "little data",
+        "a program may raise it",
+        "just enough data",
+        "little is left to promise",
+        "more was promised, before the mode was set",
+        "just enough is left to promise",
+        "a kernel that promises more than it has",
+        "nearly all connections that may be followed",
+        "room for other connections",
+        "any number of connections",
+    ],
+)
+def test_a_program_gets_memory_and_connections(limits: dict[str, Any], expected: list[str]) -> None:
+    assert [each.rule for each in found(machine(**limits))] == expected

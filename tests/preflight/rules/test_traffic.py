@@ -14,6 +14,7 @@ from tests.preflight.test_judge_route import host
 from tests.sources.test_traffic_control import (
     ROOT,
     attributes,
+    fifo,
     flower,
     gact,
     mirred,
@@ -59,6 +60,8 @@ def said(machine: Machine) -> list[tuple[str, str]]:
     return [(each.rule, each.severity.value) for each in found if each.rule in CODES]
 
 
+NO_ARP = rule(b"matchall", attributes((2, gact(2))), ether=0x0806)
+BY_PROGRAM = rule(b"bpf", attributes((1, b""), (8, b"\1\0\0\0")))
 PASS_FIRST = rule(b"matchall", attributes((2, gact(0))), priority=1)
 PERHAPS_FIRST = rule(b"u32", attributes((5, bytes(16)), (7, gact(0))), priority=1)
 CASES = {
@@ -106,6 +109,21 @@ CASES = {
         soft(**traffic(PERHAPS_FIRST + ROCE)),
         [("filter-drops-rdma", "warn")],
     ),
+    "a program that decides by itself": (
+        soft(**traffic(BY_PROGRAM)),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "a program at a NIC": (nic(**traffic(BY_PROGRAM)), [("filter-drops-tcp", "warn")]),
+    "ARP": (soft(**traffic(NO_ARP)), [("filter-drops-arp", "critical")]),
+    "ARP at a NIC, outwards": (nic(**traffic(out=NO_ARP)), [("filter-drops-arp", "critical")]),
+    "some of ARP": (
+        nic(**traffic(rule(b"flower", attributes((3, gact(2)), (61, bytes(4))), ether=0x0806))),
+        [("filter-drops-arp", "warn")],
+    ),
+    "ARP is let through": (
+        soft(**traffic(rule(b"matchall", attributes((2, gact(0))), ether=0x0806))),
+        [],
+    ),
     "TCP to one port": (
         soft(**traffic(flower(TCP_, (19, b"\x48\x53")))),
         [("filter-drops-tcp", "warn")],
@@ -138,6 +156,52 @@ CASES = {
         soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem())}),
         [],
     ),
+    "netem of 20 kbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(rate=2500))}),
+        [("netem-at-port", "warn")],
+    ),
+    "netem of 10 Gbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(rate=1_250_000_000))}),
+        [],
+    ),
+    "netem that has room for no packet": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(limit=0))}),
+        [("netem-at-port", "critical")],
+    ),
+    "a queue of one byte less than a frame": (
+        soft(**{"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(9000 + 13))}),
+        [("queue-too-short", "critical")],
+    ),
+    "a queue of one frame": (
+        soft(**{"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(9000 + 14))}),
+        [],
+    ),
+    "a short queue of one class": (
+        soft(**{"route-getqdisc": qdisc(2, b"bfifo", 0x10002, fifo(600))}),
+        [("queue-too-short", "warn")],
+    ),
+    "a short queue behind a token bucket": (
+        soft(
+            **{
+                "route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(1_250_000_000, 65536))
+                + qdisc(2, b"bfifo", 0x10001, fifo(600))
+            }
+        ),
+        [("queue-too-short", "critical")],
+    ),
+    "a queue of no packet": (
+        soft(**{"route-getqdisc": qdisc(2, b"pfifo", ROOT, fifo(0))}),
+        [("queue-too-short", "critical")],
+    ),
+    "a queue of one packet": (
+        soft(**{"route-getqdisc": qdisc(2, b"pfifo", ROOT, fifo(1))}),
+        [],
+    ),
+    "a queue that drops all": (
+        soft(**{"route-getqdisc": qdisc(2, b"blackhole", ROOT)}),
+        [("queue-too-short", "critical")],
+    ),
+    "a short queue at a NIC": (nic(**{"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(6))}), []),
     "20 kbit/s": (
         soft(**{"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(2500, 9100))}),
         [("shaper-at-port", "warn")],
