@@ -47,7 +47,7 @@ from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import NOT_OUTPUT, QUOTED, is_cut_off, is_output, with_rest
 from rdmadiag.explain.log.settings import LISTED_DOWN, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
-from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, may_tell
+from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, is_warning, may_tell
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
@@ -262,7 +262,10 @@ def _of_nothing_known(found: Fields) -> Meaning | None:
 def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
     """Trouble that does not name RDMA, where the lines around it do."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
-    around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
+    if is_warning(text) and after.strip():  # else the report is cut off
+        around = [each for each in _lines(after) if not _MODULES.search(each)]
+    else:
+        around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
     if not is_output(text) or is_healthy(text) or not is_trouble_beside(text, around):
         return None
     found = fields(text)
@@ -272,6 +275,8 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
 
 
 _BESIDE: Final = 4
+_MODULES: Final = re.compile(r"\bModules linked in:|\bLast unloaded:|\bHardware name:")
+"""What a report of the kernel lists of the host, whatever it is of."""
 
 
 def _lines(text: bytes) -> list[str]:

@@ -257,6 +257,8 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
         return False
     if _SUBSYSTEM.search(text):
         return False
+    if _OF_THE_KERNEL.search(text) and not (_STOPS.search(text) or is_warning(text)):
+        return False
     said = " ".join(
         _HARMLESS.sub(" ", _SYSLOG.sub("", each))
         for each in around
@@ -286,6 +288,18 @@ _SUBSYSTEM: Final = re.compile(
     r"[A-Za-z][\w/.-]*(?: [0-9a-f:.]{7,})?: "
 )
 """A line of the kernel that begins with whose it is: `overlayfs: failed to set xattr on upper`."""
+
+_OF_THE_KERNEL: Final = re.compile(r"^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: ")
+"""Its lines follow each other as they come: one that does not say whose it is, is nobody's."""
+_STOPS: Final = re.compile(r"\bBUG: |\bOops\b|\bgeneral protection|\bpanic\b|\bstack segment")
+"""A crash of the kernel, of whatever was done before."""
+_WARNING: Final = re.compile(r"-\[ cut here \]-|\bWARNING: CPU: \d+ PID: \d+ at ")
+
+
+def is_warning(text: str) -> bool:
+    """A report of the kernel's: the file in it, or the calls below it, say whose it is."""
+    return _WARNING.search(text) is not None
+
 
 _STANDS_STILL: Final = re.compile(
     r"\btask (?:rdma|ib_?\w*|iw_\w+|mlx\w+|k?iblnd\w*|rping|ucmatose|iwpmd|opensm|nvme(?:t_rdma)?)"
