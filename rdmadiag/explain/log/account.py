@@ -24,6 +24,7 @@ from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
+    from rdmadiag.explain.log.endings import Ending
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.meaning import Meaning
@@ -130,6 +131,7 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
+    other: Unknown | None = None  # how a program ended, in words that are not of RDMA
     similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
@@ -179,6 +181,7 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
+        self._end: tuple[int, Unknown] | None = None
         self.talk = Talk()
 
     @property
@@ -225,6 +228,11 @@ class Collector:
             self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
         else:
             self._add_group(number, meaning, self._groups)
+
+    def note_end(self, number: int, text: str, what: "Ending") -> None:
+        """How a program ended: what says most of it is kept, of these the first."""
+        if self._end is None or what < self._end[0]:
+            self._end = (what, Unknown(number, text[:TEXT_KEPT], 1))
 
     def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
@@ -299,6 +307,7 @@ class Collector:
             dropped=self._dropped,
             lines=lines,
             bytes=size,
+            other=self._end[1] if self._end else None,
         )
 
     def _hear_talk(self) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes
@@ -243,7 +244,9 @@ def _of_aftermath(found: Fields) -> Meaning | None:
 
 
 _OF_NCCL: Final = re.compile(
-    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE
+    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_"
+    r"|\bWatchdog caught collective operation timeout",
+    re.IGNORECASE,
 )
 """The last line of a job that failed, often all that its user has."""
 
@@ -263,7 +266,8 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
     """Trouble that does not name RDMA, where the lines around it do."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
     if is_warning(text) and after.strip():  # else the report is cut off
-        around = [each for each in _lines(after) if not _MODULES.search(each)]
+        report = takewhile(lambda each: _END_OF_REPORT not in each, _lines(after))
+        around = [each for each in report if not _OF_THE_HOST.search(each)]
     else:
         around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
     if not is_output(text) or is_healthy(text) or not is_trouble_beside(text, around):
@@ -275,7 +279,8 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
 
 
 _BESIDE: Final = 4
-_MODULES: Final = re.compile(r"\bModules linked in:|\bLast unloaded:|\bHardware name:")
+_END_OF_REPORT: Final = "[ end trace "
+_OF_THE_HOST: Final = re.compile(r"\bModules linked in:|\bLast unloaded:|\bHardware name:")
 """What a report of the kernel lists of the host, whatever it is of."""
 
 

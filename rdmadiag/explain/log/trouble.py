@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from rdmadiag.explain.log.of_the_job import is_of_the_job
+
 _NAMED: Final = re.compile(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
     # drivers and devices
@@ -104,6 +106,7 @@ _STRONG: Final = re.compile(
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
     r"|\bno RDMA connection\b"
+    r"|\b(?:R?IP|PC is at|pc ?): ?(?:[\da-f]{4}:)?(?:\[<\w+>\] )?\w+\+0x"
     r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]"
     r"|\bWARNING: CPU: \d+ PID: \d+ at |-\[ cut here \]-"
     r"|\b(?:status|ret|rc) ?[:=] ?-[1-9]\d{0,2}\b|\bheartbeat missed"
@@ -225,9 +228,14 @@ def may_tell(text: str) -> bool:
     return not (_OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
 
 
+def names_trouble(text: str) -> bool:
+    """Whether it has a word of trouble, of whatever, and none that takes it back."""
+    return _STRONG.search(_HARMLESS.sub(" ", text)) is not None
+
+
 def is_trouble(text: str) -> bool:
     """Whether the line itself says that something of RDMA is in trouble."""
-    if text.strip() in _BARE or _STANDS_STILL.search(text):
+    if text.strip() in _BARE or _STANDS_STILL.search(text) or is_of_the_job(text):
         return True
     severe = _SEVERE.search(text) is not None
     if not severe and _MILD.search(text):
