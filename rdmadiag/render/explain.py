@@ -17,6 +17,7 @@ from rdmadiag.explain.answers import (
 )
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.plain import counted, printable
@@ -91,6 +92,8 @@ def _answer(account: Account, name: str) -> Text:
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")
+        if any(each.what == BY_SOCKETS for each in account.notes):
+            line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
 

@@ -79,13 +79,9 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         after[:TEXT_LIMIT].decode("utf-8", "replace"),
         above[-TEXT_LIMIT:].decode("utf-8", "replace"),
     )
-    known = (
-        _of_setting(found)
-        or _of_sign(found)
-        or of_completion(found)
-        or of_command(found)
-        or of_call(found)
-    )
+    if setting := _of_setting(found):
+        return setting
+    known = _of_sign(found) or of_completion(found) or of_command(found) or of_call(found)
     if message:
         return with_message(known, found, message)
     return known or of_identifiers(found) or _of_aftermath(found) or _of_nothing_known(found)

@@ -223,9 +223,14 @@ def names_rdma(text: str) -> bool:
 
 def may_tell(text: str) -> bool:
     """Whether the line may tell of trouble: it is none of information, prose or other programs."""
-    if not _SEVERE.search(text) and _MILD.search(text):
+    if is_mild(text):
         return False
     return not (_OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
+
+
+def is_mild(text: str) -> bool:
+    """Whether its program marks it as information."""
+    return _SEVERE.search(text) is None and _MILD.search(text) is not None
 
 
 def names_trouble(text: str) -> bool:
@@ -257,7 +262,7 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
 
     What is only said for information, as the devices that are used, names no subject.
     """
-    if not _SEVERE.search(text) and _MILD.search(text):
+    if is_mild(text):
         return False
     if not _STRONG.search(_HARMLESS.sub(" ", text)) or _ELSEWHERE.search(text):
         return False
