@@ -144,7 +144,7 @@ _OTHER: Final = late(
     r"|satisfies the requirement|matching distribution|locate package|unmet dep"
     r"|^(?:E|Err): |^fatal: |\brdma-ndd\b|\bconfigure: error|Could NOT find \w+ \(missing"
     # a provider that is not installed, and a socket that was closed before
-    r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
+    r"|^ENV parameter: |ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits
     r"|^\s*(?:#|--?[A-Za-z]|export |declare -|set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
