@@ -64,6 +64,7 @@ CONTEXT: Final = (
     "pcieport", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
+    "ccom warn", "rccl warn",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
     "mv2_", " cq:", "smcr_", "qib ",
     # calls of rsockets, which the examples of librdmacm print
@@ -104,6 +105,7 @@ TROUBLE: Final = (
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
     "missed", "status: -", "rc = -", "already in use", "bogus", "err handler", "no context",
+    " rip: ", " ip: ", " pc is at ",
 )
 """Words that a line about a failure has."""
 
@@ -125,7 +127,10 @@ BOTH: Final = (
     "qplib: cmdq[", "prov_err", "fi_getinfo: -", "remote memory access",
     "gid_index set by environment to 0", "gid index       : 0", "has no associated network",
     "max locked memory    ", "network gib not", "devices() returned 0", "function:    ibv_",
-    "nccl_ib_disable set by environment to 1", "unresponsive receiver", "invalid receiver queue",
+    "nccl_ib_disable set by environment to ", "using network socket", "net/socket : using [0]",
+    "net plugin socket", "nccl_ib_hca set ", "nccl_ib_tc set ",
+    "nccl_ib_roce_version_num set ", "nccl_net set by environment to ib", "p2p plugin ibext",
+    "unresponsive receiver", "invalid receiver queue",
     "receiver connection aborted", "address handle at remote", "remote memory registration",
     "(sgl) too short", "peermappingoverride", "involving a call", "fatal: transport error",
     "connection schemes reported", "ud-capable verbs devices",
@@ -156,6 +161,15 @@ BOTH: Final = (
     "invalid hostname or ip address",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
+    # launchers, and the sockets by which ranks meet: explain.log.trouble
+    "orte_error_log: ", "prte error: ", "opal error: ", "pmix error: ", "ncclsocket",
+    "socket interface found", "(ei00", "gloo/transport/", "the client socket has ", "-e- ",
+    "[mpiexec@", "[proxy:", "[bstrap:", "pmixp_", "occurred in mpi_init", "mpi_init: ",
+    "mpi_init_thread: ", "internal_init: ", "internal_init_thread: ", "systemnotready",
+    "system not yet initialized", "connectfullmesh",
+    "gloo::ioexc", "gloo::timeout", "distnetworkerror", "diststoreerror", "rendezvousconn",
+    "rendezvoustime", "rendezvousclosed", "  assertion `", "  fatal: ",
+    "ncclinternalerror", "socketpoll", "socketstart", "socketfinalize",
     "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
 )
