@@ -29,8 +29,9 @@ _GUID: Final = re.compile(r'"node_guid":"([0-9a-f:]{19})"')
 
 TWIN: Final = "healthy-rxe-rc_pingpong"
 _TWIN_OF_SIW: Final = "healthy-siw-rping"
-_BY_ITSELF: Final = re.compile(r"\bfe80::")
-"""Link-local addresses, and their routes, are there once the kernel has looked for duplicates."""
+_BY_ITSELF: Final = re.compile(r"\bfe80::|^naming\.(?:servers|search): ")
+"""Link-local addresses, and their routes, are there once the kernel has looked for duplicates;
+/etc/resolv.conf is that of the machine, and in no record of the first five rounds."""
 
 
 @dataclass(frozen=True)
