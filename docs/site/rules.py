@@ -19,9 +19,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("gids", "stacks", "stack_capabilities", "environment", "lossless", "lossless_unknown"),
     ),
     "Network and peers": (
-        *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "packet_filter"),
-        *("bootstrap", "fleet_size", "process_limits", "neighbours", "naming", "programs"),
-        *("ends_programs", "hop_limits", "xdp"),
+        *("netdevs", "connection_manager", "peer_route", "traffic", "packet_filter"),
+        *("ends_addresses", "ends_neighbours", "ends_netdevs", "ends_ports", "ends_programs"),
+        *("ends_ways", "bootstrap", "fleet_size", "process_limits", "neighbours", "naming"),
+        *("programs", "hop_limits", "xdp"),
     ),
     "GPUs": ("gpu", "topology", "access_control"),
     "Macs": (

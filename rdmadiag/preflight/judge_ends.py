@@ -12,6 +12,14 @@ from rdmadiag.facts import known
 from rdmadiag.facts.routing import UNANSWERED, NeighbourState
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
+from rdmadiag.preflight.rules.ends_addresses import named_address_unusable, subnets_differ
+from rdmadiag.preflight.rules.ends_netdevs import (
+    is_below_ethernets,
+    layers_differ,
+    mtu_differs,
+    stands_on_others,
+)
+from rdmadiag.preflight.rules.ends_ports import PortsCase
 from rdmadiag.preflight.rules.peer_route import PeerCase
 from rdmadiag.preflight.verdict import Finding, Severity, Status, status_of, worse
 from rdmadiag.view.cm_device import Obstacle
@@ -214,7 +222,7 @@ def _ways(here: HostEnd, there: HostEnd, meeting: Meeting, found: tuple[EndFindi
 def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
     """What the ports of both differ in."""
     first, second = (Side(at_home(ports(end.devices)), end.evidence, {}) for end in (here, there))
-    case = ends.PortsCase(here.name, there.name, compat(first, second, ()))
+    case = PortsCase(here.name, there.name, compat(first, second, ()))
     for rule in ends.OF_PORTS:
         for each in rule.check(case):
             hosts = (here.name, there.name)
@@ -226,14 +234,14 @@ def _of_named(here: HostEnd, there: HostEnd, among: frozenset[str]) -> Iterator[
     for near, far in ((here, there), (there, here)):
         for address in sorted(among):
             case = named(near, far, address)
-            for each in ends.named_address_unusable.check(case) if case else ():
+            for each in named_address_unusable.check(case) if case else ():
                 where = f"{address} on {case.netdev}" if case else address
                 yield EndFinding((near.name,), where, far.name, None, each)
 
 
 def _of(meeting: Meeting, strangers: Sequence[str]) -> Iterator[EndFinding]:
     if _are_apart(meeting):
-        for each in ends.subnets_differ.check(meeting.here):
+        for each in subnets_differ.check(meeting.here):
             found = _found(each, meeting.here)
             yield replace(found, hosts=_off(meeting, strangers) or found.hosts)
         return
@@ -311,9 +319,9 @@ def _hosts(finding: Finding, case: Towards) -> tuple[str, ...]:
     hosts = (case.near.name, case.far.name)
     if finding.rule in _OF_BOTH:
         return hosts
-    if finding.rule == ends.layers_differ.code and ends.stands_on_others(case.theirs.netdev):
+    if finding.rule == layers_differ.code and stands_on_others(case.theirs.netdev):
         return hosts
-    if finding.rule == ends.mtu_differs.code and ends.is_below_ethernets(case.theirs.netdev):
+    if finding.rule == mtu_differs.code and is_below_ethernets(case.theirs.netdev):
         return hosts[1:]
     return hosts[:1]
 

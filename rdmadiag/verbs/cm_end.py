@@ -6,16 +6,10 @@ from typing import Any, Final
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.ib import DataOp
 from rdmadiag.verbs.cm_objects import IdContext, Identifier, IdQueuePair
+from rdmadiag.verbs.completion import CompletionQueue
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND
-from rdmadiag.verbs.objects import (
-    REMOTE_WRITE,
-    CompletionQueue,
-    Context,
-    ProtectionDomain,
-    QueuePair,
-    Shape,
-)
+from rdmadiag.verbs.objects import REMOTE_WRITE, Context, ProtectionDomain, QueuePair, Shape
 from rdmadiag.verbs.open_end import BadCompletion, Failed, OpenEnd, StagedCaller
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes

@@ -30,17 +30,10 @@ from rdmadiag.verbs.cm_abi import (
     RdmaEventChannel,
     RdmaUdEvent,
 )
+from rdmadiag.verbs.completion import CompletionQueue
 from rdmadiag.verbs.lib import CallFailed
-from rdmadiag.verbs.objects import (
-    Caller,
-    CompletionQueue,
-    Context,
-    ProtectionDomain,
-    QueuePair,
-    Shape,
-    initial,
-)
-from rdmadiag.verbs.objects import _Made as Made
+from rdmadiag.verbs.made import Caller, Made
+from rdmadiag.verbs.objects import Context, ProtectionDomain, QueuePair, Shape, initial
 from rdmadiag.verbs.transitions import Attribute
 
 RETRIES: Final = 6

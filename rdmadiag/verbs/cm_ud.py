@@ -12,15 +12,10 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvQpAttr
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, Membership
+from rdmadiag.verbs.completion import Completion
 from rdmadiag.verbs.grh import GRH_BYTES, source
 from rdmadiag.verbs.loop import RECEIVE
-from rdmadiag.verbs.objects import (
-    AddressHandle,
-    Completion,
-    MemoryRegion,
-    ProtectionDomain,
-    QueuePair,
-)
+from rdmadiag.verbs.objects import AddressHandle, MemoryRegion, ProtectionDomain, QueuePair
 from rdmadiag.verbs.protocol import ProtocolError
 from rdmadiag.verbs.requests import ReceiveRequest
 

@@ -18,20 +18,16 @@ from rdmadiag.verbs.bringup import (
     rtr_attributes,
     rts_attributes,
 )
+from rdmadiag.verbs.completion import Completion, CompletionChannel, CompletionQueue
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND, TimedChannel, TimedEnd
+from rdmadiag.verbs.made import Caller
 from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
     REMOTE_READ,
     REMOTE_WRITE,
-    Caller,
-    Completion,
-    CompletionChannel,
-    CompletionQueue,
     Context,
-    M,
     MemoryRegion,
-    Objects,
     ProtectionDomain,
     QueuePair,
     Shape,
@@ -39,6 +35,7 @@ from rdmadiag.verbs.objects import (
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes
 from rdmadiag.verbs.requests import SEND_SIGNALED, ReceiveRequest, SendRequest
+from rdmadiag.verbs.teardown import M, Objects
 
 T = TypeVar("T")
 

@@ -27,6 +27,7 @@ from rdmadiag.verbs.bringup import (
     rtr_attributes,
     rts_attributes,
 )
+from rdmadiag.verbs.completion import Completion, CompletionChannel
 from rdmadiag.verbs.frames import Frame, Rule
 from rdmadiag.verbs.loop import RECEIVE, SEND
 from rdmadiag.verbs.matrix import SGE
@@ -37,14 +38,10 @@ from rdmadiag.verbs.objects import (
     REMOTE_READ,
     REMOTE_WRITE,
     AddressHandle,
-    Completion,
-    CompletionChannel,
     Context,
     FlowRule,
     GroupMember,
-    M,
     MemoryWindow,
-    Objects,
     QueuePair,
     Shape,
     SharedReceiveQueue,
@@ -54,6 +51,7 @@ from rdmadiag.verbs.objects import (
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.requests import SEND_SIGNALED
+from rdmadiag.verbs.teardown import M, Objects
 from rdmadiag.verbs.transitions import Attribute
 from rdmadiag.verbs.work import BIND_MW, IN, MEMORY, Completed, Piece, Target, Work
 

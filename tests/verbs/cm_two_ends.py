@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rdmadiag.verbs import lib, objects
+from rdmadiag.verbs import lib, open_context
 from rdmadiag.verbs.abi import IbvRecvWr, IbvSendWr, IbvWc
 from rdmadiag.verbs.bounds import Bounds, Late
 from rdmadiag.verbs.cm_child import Attempt
@@ -34,7 +34,7 @@ def keep_lock() -> None:
         "_POST_RECV": (_pointer, _POINTER(IbvRecvWr), _bad),
         "_POLL_CQ": (_pointer, _c_int, _POINTER(IbvWc)),
     }.items():
-        setattr(objects, name, ctypes.PYFUNCTYPE(_c_int, *arguments))
+        setattr(open_context, name, ctypes.PYFUNCTYPE(_c_int, *arguments))
 
 
 class ThreadBounds(Bounds):

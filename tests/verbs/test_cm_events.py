@@ -32,7 +32,7 @@ def test_events_of_an_identifier_that_was_destroyed_are_none_of_the_next_at_its_
 
 
 def test_a_channel_that_fails_is_a_call_that_failed() -> None:
-    attempt: Any = SimpleNamespace(_stage=Stage.ESTABLISH)
+    attempt: Any = SimpleNamespace(_steps=SimpleNamespace(stage=Stage.ESTABLISH))
     found = Attempt._outcome(attempt, CallFailed("rdma_get_cm_event", 5))
     assert found
     assert (found.outcome, found.stage) == (Outcome.CALL_FAILED, Stage.ESTABLISH)

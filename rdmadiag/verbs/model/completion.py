@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.completions import completion, completion_text
 from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvWc
+from rdmadiag.verbs.completion import CompletionChannel, CompletionQueue
 from rdmadiag.verbs.model.constants import WCFlags, WCOpcode
 from rdmadiag.verbs.model.lifetime import Held, InUse, Mismatch, Session, VerbsError, same
 from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.model.waiting import readable
-from rdmadiag.verbs.objects import CompletionChannel, CompletionQueue, Context
+from rdmadiag.verbs.objects import Context
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.model.device import OpenDevice

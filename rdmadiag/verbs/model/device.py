@@ -31,7 +31,8 @@ from rdmadiag.verbs.model.domain import PD
 from rdmadiag.verbs.model.lifetime import Held, InUse, Session, VerbsError, destroy
 from rdmadiag.verbs.model.waiting import readable
 from rdmadiag.verbs.node import try_node
-from rdmadiag.verbs.objects import Context, Objects
+from rdmadiag.verbs.objects import Context
+from rdmadiag.verbs.teardown import Objects
 
 
 class NoDevice(VerbsError):

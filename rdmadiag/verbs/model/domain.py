@@ -14,12 +14,8 @@ from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.model.queue_pair import QP
 from rdmadiag.verbs.model.states import QPCapacity
 from rdmadiag.verbs.model.work_request import RecvWR, linked, receives, refused
-from rdmadiag.verbs.objects import (
-    AddressHandle,
-    PostFailed,
-    ProtectionDomain,
-    SharedReceiveQueue,
-)
+from rdmadiag.verbs.objects import AddressHandle, ProtectionDomain, SharedReceiveQueue
+from rdmadiag.verbs.open_context import PostFailed
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.model.device import OpenDevice

@@ -20,7 +20,8 @@ from rdmadiag.verbs.model.work_request import (
     refused,
     sends,
 )
-from rdmadiag.verbs.objects import PostFailed, QueuePair, Shape
+from rdmadiag.verbs.objects import QueuePair, Shape
+from rdmadiag.verbs.open_context import PostFailed
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.model.domain import PD, SRQ

@@ -75,7 +75,8 @@ from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs import child
 from rdmadiag.verbs.frames import Frame, Rule
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.objects import Context, FlowRule, Objects
+from rdmadiag.verbs.objects import Context, FlowRule
+from rdmadiag.verbs.teardown import Objects
 library = Library(child.LIBRARY["linux"])
 call = lambda name, device, *arguments: library.call(name, *arguments)
 found, made = {}, Objects()

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.verbs import objects
+from rdmadiag.verbs import completion, objects
+from rdmadiag.verbs.completion import CompletionChannel, CompletionQueue
+from rdmadiag.verbs.made import Made
+from rdmadiag.verbs.teardown import TEARDOWN_ORDER
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -18,7 +21,8 @@ import json, sys
 from ctypes import byref, c_int
 from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.objects import Context, Objects
+from rdmadiag.verbs.objects import Context
+from rdmadiag.verbs.teardown import Objects
 
 library = Library(sys.argv[1])
 called = []
@@ -105,7 +109,7 @@ STANDS_ON = {
     objects.GroupMember: {objects.QueuePair},
     objects.FlowRule: {objects.QueuePair},
     objects.QueuePair: {
-        objects.CompletionQueue,
+        CompletionQueue,
         objects.SharedReceiveQueue,
         objects.ProtectionDomain,
         objects.XrcDomain,
@@ -114,14 +118,17 @@ STANDS_ON = {
     objects.MemoryWindow: {objects.MemoryRegion, objects.ProtectionDomain},
     objects.SharedReceiveQueue: {
         objects.MemoryRegion,
-        objects.CompletionQueue,
+        CompletionQueue,
         objects.ProtectionDomain,
         objects.XrcDomain,
     },
     objects.AddressHandle: {objects.ProtectionDomain},
-    objects.MemoryRegion: {objects.CompletionQueue, objects.ProtectionDomain},  # as on Thunderbolt
-    objects.CompletionQueue: {objects.CompletionChannel},
-    objects.CompletionChannel: {objects.Context},
+    objects.MemoryRegion: {
+        CompletionQueue,
+        objects.ProtectionDomain,
+    },  # as on Thunderbolt
+    CompletionQueue: {CompletionChannel},
+    CompletionChannel: {objects.Context},
     objects.ProtectionDomain: {objects.Context},
     objects.XrcDomain: {objects.Context},
 }
@@ -132,8 +139,9 @@ def kinds(of: type) -> set[type]:
 
 
 def test_every_kind_of_object_has_its_place_before_what_it_stands_on() -> None:
-    order = objects.TEARDOWN_ORDER
-    made = {each for each in kinds(objects._Made) if each.__module__ == objects.__name__}
+    order = TEARDOWN_ORDER
+    of_verbs = (completion.__name__, objects.__name__)
+    made = {each for each in kinds(Made) if each.__module__ in of_verbs}
     assert {each for each in made if not issubclass(each, order)} == set()
     assert set(order) == {*STANDS_ON, objects.Context}
     for kind, below in STANDS_ON.items():
