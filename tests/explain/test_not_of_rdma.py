@@ -27,6 +27,11 @@ def _causes(log: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "line",
     [
+        # what was set, a page's table, counts of none, providers that are none of RDMA
+        "ENV parameter: GASNET_FREEZE_ON_ERROR = NO (default)",
+        "| `Couldn't allocate protection domain` | Too many of them | Reboot |",
+        "##  1 ports checked, 0 ports have errors beyond threshold",
+        "libfabric:core:core:fi_getinfo_():1002<warn> fi_getinfo: provider tcp returned -61 (None)",
         # linkers, packages, files
         "/usr/bin/ld: cannot find -lrdmacm: No such file or directory",
         "dpkg: error processing package ibverbs-utils (--configure):",

@@ -9,6 +9,7 @@ from rdmadiag.explain.calls import after_call, causes
 from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
+from rdmadiag.explain.log.errno_texts import in_english
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.identifiers import (
     errno_in,
@@ -72,6 +73,7 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         text = with_rest(text, after)
     if not is_candidate(text.encode()) or not is_output(text):
         return None
+    text = in_english(text)
     message = message_of(text)
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
         return None

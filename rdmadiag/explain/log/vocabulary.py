@@ -109,6 +109,27 @@ TROUBLE: Final = (
 )
 """Words that a line about a failure has."""
 
+ABROAD: Final = (
+    " adres", " datei", " dispo", " długi", " está ", " jest ", " non s", "a dużo", "adresse",
+    "arquivos", "bindun", "brak d", "brisé ", "błąd w", "conexión", "conexão", "connecté",
+    "connexion", "corrisponde", "datenübergabe", "demasiado", "denegado", "dirección",
+    "dispositivo", "dostęp", "e non ", "e trop", "ede nã", "endereço", "entrada", "esaurito",
+    "fehler", "ficher", "gerät ", "ichier", "implementada", "inaccesible", "indirizzo",
+    "indisponível", "interrotta", "invalide", "istnieje", "katalogu", "keine ", "memoria",
+    "mensagem", "mento ", "messaggio", "miejsca", "mémoire", "n non ", "nicht ", "non è ",
+    "não há", "o exis", "o nega", "onness", "operac", "operação", "oppi f", "possível", "połącz",
+    "protocolo", "protok", "przerwany", "przydzielić", "périphérique", "quebrado", "remota",
+    "rreur ", "rrore ", "stente", "sy do ", "t ist ", "tubería", "urządz", "verfügbar",
+    "zaimplementowana", "éseau ", "ôte ci", "ły arg", "Невозможно", "Недопустимый",
+    "Недостаточно", "Неправильный", "Ошибка", "выключен", "держив", "доступ", "используется",
+    "канала", "каталога", "лишком", "маршрута", "оедине", "работает", "стройс", "существует",
+    "ция не", "です", "ました", "ます", "ません", "ルエラー", "不支持的", "主机关闭", "地址",
+    "尚未连接", "拒绝连接", "数未实现", "文件", "断开", "无效的参", "无法分配", "权限不够",
+    "没有", "消息过长", "网络", "许的操作", "资源", "连接被对", "连接超时", "错误", "니다",
+    "부적절한", "없음", "연결", "오류", "자원이", "주소가", "파이프가", "파일이", "하지", "허가",
+)
+"""Words of trouble, too: each text of explain.log.errno_texts has one."""
+
 BOTH: Final = (
     "ibv_wc_", "ibv_event_", "rdma_cm_event_", "_exc_err", "retry counter", "retry count ",
     "request flushed", "flush_err", "local protection", "local length err", "rnr retry",
@@ -208,7 +229,7 @@ def _bytes(words: Iterable[str]) -> tuple[bytes, ...]:
 
 NARROW: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in TROUBLE},
+    **{word.encode(): 2 for word in (*TROUBLE, *ABROAD)},
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
     **{word.encode(): 3 for word in STEPS},
@@ -219,7 +240,9 @@ NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
 """The same, and lines that are looked at for what stands around them."""
 
 _CONTEXT: Final = _bytes(CONTEXT)
-_TROUBLE: Final = _bytes(TROUBLE)
+_TROUBLE: Final = _bytes((*TROUBLE, *ABROAD))
+_ABROAD: Final = _bytes(ABROAD)
+_ABROAD_ASCII: Final = _bytes([word for word in ABROAD if word.isascii()])
 _SUFFICIENT: Final = _bytes((*BOTH, *AFTERMATH))
 _NEAR: Final = _bytes(NEAR)
 _NEAR_TOO: Final = _bytes(NEAR_TOO)
@@ -237,6 +260,11 @@ def is_near_candidate(line: bytes) -> bool:
     """Whether it is looked at for what stands around it."""
     low = line.lower()
     return _has(low, _NEAR) or (_has(low, _NEAR_TOO) and is_candidate(line))
+
+
+def is_abroad(line: bytes) -> bool:
+    """Whether it may have the text of an errno in another language than English."""
+    return _has(line.lower(), _ABROAD_ASCII if line.isascii() else _ABROAD)
 
 
 def is_candidate(line: bytes) -> bool:
