@@ -9,6 +9,7 @@ from rdmadiag.explain.log.account import Collector
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off
 from rdmadiag.explain.log.recognise import beside_rdma, recognise
+from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 
 
@@ -88,6 +89,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
                 meaning = recognise(each.line, below, above)
                 alike.keep(key, meaning)
             same.keep(line, meaning)
+        if isinstance(meaning, Meaning) and meaning.is_beside and not is_of_a_job(each):
+            continue
         if isinstance(meaning, Meaning):
             collector.add(each.number, meaning)
         elif (
@@ -110,6 +113,20 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             narrow = None
     return collector
 
+
+def is_of_a_job(candidate: Candidate) -> bool:
+    """Whether the line, or those around it, are of RDMA or of a job that uses it."""
+    around = b"\n".join((candidate.above, candidate.line, candidate.after))
+    text = around.decode("utf-8", "replace")
+    return _OF_A_JOB.search(text) is not None or any(map(names_rdma, text.splitlines()))
+
+
+_OF_A_JOB: Final = re.compile(
+    r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv|gdrcopy"
+    r"|c10d|processgroup\w+|vllm|sglang)",
+    re.IGNORECASE,
+)
+"""Beside the names that RDMA has: launchers, libraries of collectives, and GPUs."""
 
 _NEVER: Final = object()
 
