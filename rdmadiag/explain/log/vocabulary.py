@@ -156,7 +156,7 @@ BOTH: Final = (
     "invalid hostname or ip address",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
-    "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
+    "rip: 0010:", "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
 )
 """Of RDMA and of trouble at once."""
