@@ -108,6 +108,7 @@ TROUBLE: Final = (
 """Words that a line about a failure has."""
 
 BOTH: Final = (
+    "rip: 0010:",
     "ibv_wc_", "ibv_event_", "rdma_cm_event_", "_exc_err", "retry counter", "retry count ",
     "request flushed", "flush_err", "local protection", "local length err", "rnr retry",
     "remote access err", "remote invalid request", "remote operation err", "remote access on",
@@ -156,7 +157,7 @@ BOTH: Final = (
     "invalid hostname or ip address",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
-    "rip: 0010:", "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
+    "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
 )
 """Of RDMA and of trouble at once."""
