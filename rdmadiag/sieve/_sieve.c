@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LAYOUT_REVISION = 3 };
+enum { LAYOUT_REVISION = 4 };
 enum { BUCKET_BITS = 18, BOTH = 3, STRIDE = 4 };
 
 struct word {
@@ -28,9 +28,9 @@ struct entry {
 };
 
 struct table {
-    const uint8_t *seen;   /* a byte for each bucket: is there an entry? */
-    const uint32_t *heads; /* the first entry of each; 0: none */
-    const struct entry *entries;
+    uint8_t *seen;         /* a byte for each bucket: is there an entry? */
+    uint32_t *heads;       /* the first entry of each; 0: none */
+    struct entry *entries; /* the first is not used */
     const struct word *words;
     uint32_t before; /* bytes of a segment that are kept before its first word */
     uint32_t behind; /* and after its start */
@@ -62,6 +62,44 @@ static inline uint32_t group_at(const uint8_t *at) {
 }
 
 static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) >> (32 - BUCKET_BITS); }
+
+/* By how often they stand in logs. */
+static const char COMMON[] = " etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz";
+/* Four that stand in many lines, however rare each byte is. */
+static const char OFTEN[] = "ncclnet/et/it/ibtimeimeomeoueoutinforankrdmawarn00001000000:, ti"
+                            "requ reqequequeswaitconnpackckag errerrorrorfailailedevievic";
+
+/* Where the four bytes of a word begin that are seen least; of the same, the first. */
+static uint32_t rarest(const struct word *word) {
+    uint32_t best = 0, most = 0;
+    for (uint32_t at = 0; at + 4 <= word->length; at++) {
+        uint32_t sum = 1;
+        for (uint32_t i = at; i < at + 4; i++) {
+            const char *found = memchr(COMMON, word->text[i], sizeof COMMON - 1);
+            sum += found ? (uint32_t)(found - COMMON) : 63;
+        }
+        for (const char *four = OFTEN; *four; four += 4)
+            if (!memcmp(word->text + at, four, 4))
+                sum = 1;
+        if (sum > most) {
+            most = sum;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* Of words, and of a table that has but zeros. */
+void rdmadiag_sieve_fill(struct table *table, uint32_t words) {
+    for (uint32_t word = 0; word < words; word++) {
+        uint32_t offset = rarest(&table->words[word]);
+        uint32_t group = group_at(table->words[word].text + offset);
+        uint32_t bucket = bucket_of(group);
+        table->entries[word + 1] = (struct entry){group, (uint16_t)word, (uint16_t)offset, table->heads[bucket]};
+        table->heads[bucket] = word + 1;
+        table->seen[bucket] = 1;
+    }
+}
 
 static uint64_t count_newlines(const uint8_t *text, uint64_t from, uint64_t to) {
     uint64_t total = 0;

@@ -200,7 +200,7 @@ def _branches(tree: dict[int, Any]) -> bytes:
 
 # --- compiled ------------------------------------------------------------------------------
 
-_LAYOUT_REVISION: Final = 3
+_LAYOUT_REVISION: Final = 4
 _BUCKET_BITS: Final = 18
 _BUCKETS: Final = 1 << _BUCKET_BITS
 _HITS: Final = 1024
@@ -241,21 +241,15 @@ class _Progress(ctypes.Structure):
 class _Compiled:
     """By _sieve.c."""
 
-    def __init__(self, function: Any, words: Mapping[bytes, int]) -> None:
-        self._run = function
+    def __init__(self, library: Any, words: Mapping[bytes, int]) -> None:
+        self._run = library.rdmadiag_sieve
         self._hits = (_Hit * _HITS)()
-        self._words = (_Word * len(words))()
+        self._words = (_Word * len(words))(
+            *(_Word(text, len(text), bits) for text, bits in words.items())
+        )
         self._heads = (c_uint32 * _BUCKETS)()
         self._seen = (c_uint8 * _BUCKETS)()
         self._entries = (_Entry * (len(words) + 1))()
-        for number, (text, bits) in enumerate(words.items()):
-            self._words[number] = _Word(text, len(text), bits)
-            offset = _rarest(text)
-            group = int.from_bytes(text[offset : offset + 4], "little") | 0x20202020
-            bucket = (group * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - _BUCKET_BITS)
-            self._entries[number + 1] = _Entry(group, number, offset, self._heads[bucket])
-            self._heads[bucket] = number + 1
-            self._seen[bucket] = 1
         self._table = _Table(
             ctypes.addressof(self._seen),
             ctypes.addressof(self._heads),
@@ -264,6 +258,7 @@ class _Compiled:
             BEFORE,
             BEHIND,
         )
+        library.rdmadiag_sieve_fill(byref(self._table), len(words))
 
     @classmethod
     def load(cls, words: Mapping[bytes, int], library: str) -> "_Compiled | None":
@@ -272,9 +267,11 @@ class _Compiled:
             loaded = ctypes.CDLL(library)
             if loaded.rdmadiag_sieve_layout() != _LAYOUT_REVISION:
                 return None
-            function = loaded.rdmadiag_sieve
+            function, fill = loaded.rdmadiag_sieve, loaded.rdmadiag_sieve_fill
         except (OSError, AttributeError):
             return None
+        fill.restype = None
+        fill.argtypes = (POINTER(_Table), c_uint32)
         function.restype = c_size_t
         function.argtypes = (
             POINTER(_Table),
@@ -284,7 +281,7 @@ class _Compiled:
             POINTER(_Hit),
             c_size_t,
         )
-        return cls(function, words)
+        return cls(loaded, words)
 
     def __call__(
         self, buffer: bytearray, lowest: int, start: int, end: int, limit: int, done: int
@@ -308,27 +305,3 @@ class _Compiled:
         finally:
             del held
         return found, progress.newlines, progress.segment_end
-
-
-_COMMON: Final = b" etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz"
-"""By how often they stand in logs."""
-_OFTEN: Final = frozenset(
-    b"nccl|net/|et/i|t/ib|time|imeo|meou|eout|info|rank|rdma|warn|0000|1000|000:|, ti"
-    b"|requ| req|eque|ques|wait|conn|pack|ckag| err|erro|rror|fail|aile|devi|evic".split(b"|")
-)
-"""Four that stand in many lines, however rare each byte is."""
-
-
-_RARITY: Final = bytes(_COMMON.find(byte) % 64 for byte in range(256))
-
-
-def _rarest(word: bytes) -> int:
-    """Where the four bytes begin that are seen least; of the same, the first."""
-    rare = word.translate(_RARITY)
-    sums = [sum(rare[at : at + 4]) for at in range(len(word) - 3)]
-    for four in _OFTEN:
-        at = word.find(four)
-        while at >= 0:
-            sums[at] = 0
-            at = word.find(four, at + 1)
-    return sums.index(max(sums))

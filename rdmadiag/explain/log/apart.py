@@ -9,18 +9,18 @@ uncertain (the entropy of the causes' weights) is chosen.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import CAUSES, remedy
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.remedies import PREFLIGHT_THERE, fill
 from rdmadiag.frozen import dataclass
 
 LIKELIEST: Final = 3
 """Causes that are compared."""
 _WEIGHTS: Final = (0.5, 0.3, 0.2)
-_READS: Final = re.compile(
+_READS: Final = late(
     r"(?:rdmadiag|ls|cat|ulimit|id|ibv_devinfo|ibv_devices|ibstat|rdma (?:link|res|system show|dev)"
     r"|ip (?:-brief |route|neigh|link|addr)|ss|ldconfig -p|ldd|dpkg -[ls]|rpm -q|lsmod|grep|env"
     r"|ethtool|lspci|ucx_info|fi_info|route -n get|arp|ifconfig|rdma_ctl status|nvidia-smi"

@@ -7,12 +7,12 @@
 ('nccl', 'ibv_modify_qp', 'rtr', 110, 'mlx5_2', 1, 3)
 """
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from rdmadiag.explain.log import names
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.numbers import errno_of
 from rdmadiag.explain.log.origin import clock_of, platform_of, tool_of, who_of
 from rdmadiag.explain.log.stages import call_of, stage_of
@@ -100,9 +100,7 @@ def fields(text: str, after: str = "", above: str = "") -> Fields:
     )
 
 
-_COLOURS: Final = re.compile(
-    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
-)
+_COLOURS: Final = late(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 def cleaned(text: str) -> str:

@@ -10,13 +10,13 @@ A program gives its own names to what it calls, and takes their words from the v
 12
 """
 
-import re
 from typing import Final
 
 from rdmadiag.explain.completions import statuses
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
 
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+|(?<=[a-z])-(?=[a-z])")
+_HUMP: Final = late(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+|(?<=[a-z])-(?=[a-z])")
 
 
 def plain(text: str) -> str:
@@ -27,7 +27,7 @@ def plain(text: str) -> str:
 _QP: Final = r"(?:qps?|queue ?pairs?|qpairs?|srq)"
 _MAKE: Final = r"(?:creat\w*|mak\w+|alloc\w*|new|init\w*|set ?up|setting up)"
 _STAGES: Final = tuple(
-    (stage, re.compile(pattern))
+    (stage, late(pattern))
     for stage, pattern in (
         (Stage.RTS, rf"\b{_QP}\b.{{0,40}}\b(?:rts|ready to send)\b|\brtr ?(?:2|to|->) ?rts\b"),
         (
@@ -81,7 +81,7 @@ def stage_in(said: str) -> Stage | None:
     return next((stage for stage, pattern in _STAGES if pattern.search(said)), None)
 
 
-_RETURNED: Final = re.compile(
+_RETURNED: Final = late(
     r"(?:\b(?:ret(?:urn(?:ed|s|ing)?|val| val)?|rc|res(?:ult)?|err(?:or|no)?(?: code)?|code"
     r"|os error|status|fail\w*|with)|[)\w])\s?[ :=(,]{1,3}\(?-(\d{1,3})\b(?![.\d])"
     r"|\b(?:ret(?:urned|val)?|rc|errno|os error|error code)[ :=(]{1,3}(\d{1,3})\b(?![.\d])"
@@ -101,7 +101,7 @@ def errno_in(said: str) -> int | None:
 _MOST: Final = 134
 
 
-_COUNTER: Final = re.compile(
+_COUNTER: Final = late(
     r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b[\"']?(?:\{[^}]*\})?\s*(?:[:=,|]\s*)?\b\d+\b"
 )
 """A name with a count behind it, as `rdma statistic`, ethtool -S and exporters print them."""
@@ -122,7 +122,7 @@ def _status_pattern(name: str) -> str:
 
 
 _STATUSES: Final = tuple(
-    (re.compile(_status_pattern(row.name)), row.number)
+    (late(_status_pattern(row.name)), row.number)
     for row in sorted(statuses(), key=lambda row: -len(row.name))
     if row.number and row.name.count("_") >= 2
 )

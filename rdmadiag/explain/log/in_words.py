@@ -9,12 +9,12 @@ stack prints in words of its own is a sign (explain.log.signs).
 ['no-rdma-device', 'provider-missing']
 """
 
-import re
 from collections import Counter
 from typing import Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.words_around import ROWS, row
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
@@ -421,7 +421,7 @@ def weights(text: str, stage: Stage | None = None) -> Counter[str]:
     return found
 
 
-_OF_KERNEL: Final = re.compile(
+_OF_KERNEL: Final = late(
     r"^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: |\b(?:mlx[45]_core|bnxt_en|ice|irdma|efa|qede|hns3)"
     r"(?::| [0-9a-f]{4}:)(?!.{0,160}(?:umem|\bpin|user pages))"
 )

@@ -1,6 +1,5 @@
 """What one line means for RDMA, and the order of its causes."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,6 +9,7 @@ from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.explain.log.in_words import in_words
 from rdmadiag.explain.log.kind import IN_WORDS, Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.settings import Setting
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
@@ -51,7 +51,7 @@ def used(found: Fields) -> frozenset[Used]:
     return frozenset(each for each, said in facts.items() if said)
 
 
-_OF_MLX: Final = re.compile(r"\bmlx[45]_")
+_OF_MLX: Final = late(r"\bmlx[45]_")
 
 
 def staged(found: Fields, stage: Stage | None) -> Fields:

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.gid import Gid
 
 _NAME: Final = (
@@ -11,15 +12,15 @@ _NAME: Final = (
     r"|usnic_\d+|ocrdma\d+|qib\d+|vmw_pvrdma\d+|rdma_en\d+"
     r"|(?:rocep|ibp|rdmap|roceo|ibo|roceP|ibP)\d\w*)"
 )
-_DEVICE: Final = re.compile(
+_DEVICE: Final = late(
     rf"(?<![\w.-])({_NAME})(?:[:/](\d{{1,3}})\b|\b[^\w]{{0,2}}[ ,]*port[ =:]+(\d+))?"
 )
-_NAMED: Final = re.compile(
+_NAMED: Final = late(
     r"(?:\b(?:hca|IB device|RDMA device|ibdev|Local device|Local adapter)[: =]+|\bon dev )"
     r"['\"]?([A-Za-z]\w*)(?::(\d+))?"
 )
-_BELOW: Final = re.compile(r"(?:\s*Local host:.*\n)?\s*Local (?:device|adapter):\s+(\w+)()")
-_PCI: Final = re.compile(
+_BELOW: Final = late(r"(?:\s*Local host:.*\n)?\s*Local (?:device|adapter):\s+(\w+)()")
+_PCI: Final = late(
     r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)"
 )
 _NOT_NAMES: Final = frozenset({"not", "found", "error", "failed", "is", "no", "for", "with", "was"})
@@ -46,23 +47,21 @@ def devices_of(text: str) -> frozenset[str]:
     return frozenset(found[1] for found in _DEVICE.finditer(text))
 
 
-_GID_INDEX: Final = re.compile(
+_GID_INDEX: Final = late(
     r"\bs?gid[ _]?(?:index|idx)[ _=:]*(\d{1,4})\b|\bGID (\d{1,4})\b|\bgid\[(\d{1,4})\]",
     re.IGNORECASE,
 )
 _ADDRESS: Final = r"([0-9a-fA-F:]{2,39}(?:\.\d{1,3}){0,3})"
-_LOCAL_GID: Final = re.compile(
-    rf"\b(?:local|source|src)[ _-]?s?gids?[ =:]*{_ADDRESS}", re.IGNORECASE
-)
-_REMOTE_GID: Final = re.compile(
+_LOCAL_GID: Final = late(rf"\b(?:local|source|src)[ _-]?s?gids?[ =:]*{_ADDRESS}", re.IGNORECASE)
+_REMOTE_GID: Final = late(
     rf"\b(?:remote|peer|dest|dst|d)[ _-]?gids?[ =:]*?{_ADDRESS}", re.IGNORECASE
 )
-_PEER: Final = re.compile(
+_PEER: Final = late(
     r"\b(?:peer|from|to|with|remote)[ =:]+\[?([A-Za-z0-9][\w.:%-]*?)\]?<\d+>"
     r"|\bpeer(?: |=|: )((?:\d{1,3}\.){3}\d{1,3})"
 )
-_INFINIBAND_ALONE: Final = re.compile(r"\bbtl_openib|\bib\d+: |\b(?:mthca|qib|ipath|hfi1_)\d")
-_LINK_LAYER: Final = re.compile(r"\d/(IB|RoCE)\b", re.IGNORECASE)
+_INFINIBAND_ALONE: Final = late(r"\bbtl_openib|\bib\d+: |\b(?:mthca|qib|ipath|hfi1_)\d")
+_LINK_LAYER: Final = late(r"\d/(IB|RoCE)\b", re.IGNORECASE)
 
 
 def gid_index_of(text: str) -> int | None:
@@ -109,7 +108,7 @@ def _gid(pattern: "re.Pattern[str]", text: str) -> Gid | None:
     return None
 
 
-_ENDS: Final = re.compile(
+_ENDS: Final = late(
     r"(?P<which>local|remote) address: (?:[^\n]{0,120}?|[^\n]{0,120}\n[^\n]{0,80}?)"
     r"\bGID:? (?P<gid>[0-9a-fA-F:.]{2,64})"
 )

@@ -3,12 +3,13 @@
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.errnos import ERRNOS, Platform
 
-_ERRNO: Final = re.compile(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
-_ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
-_BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
-_RETURNED: Final = re.compile(
+_ERRNO: Final = late(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
+_ENAME: Final = late(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
+_BEFORE: Final = late(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
+_RETURNED: Final = late(
     r"\b(?:closed|failed \((?=-\d{1,3}\))|setup_qp failed"
     r"|failed with(?: error| status| code| rc| ret)*"
     r"|non-zero status:?|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
@@ -16,13 +17,13 @@ _RETURNED: Final = re.compile(
     r"[ =:(]*-?(\d{1,3})\b",
     re.IGNORECASE,
 )
-_OF_UCX: Final = re.compile(r"\buc[pst]_|\bUCX|\bnixl", re.IGNORECASE)
+_OF_UCX: Final = late(r"\buc[pst]_|\bUCX|\bnixl", re.IGNORECASE)
 """Its negative numbers are ucs_status_t."""
-_NEGATIVE_LAST: Final = re.compile(
+_NEGATIVE_LAST: Final = late(
     r"\b(?:fail\w*|can'?t|cannot|unable|error|device\([^)]*\))[^:]{0,60}[:,]? -(\d{1,3})\b",
     re.IGNORECASE,
 )
-_LONE: Final = re.compile(r"(?<!\d )[\[(]-?(\d{1,3})[\])]")
+_LONE: Final = late(r"(?<!\d )[\[(]-?(\d{1,3})[\])]")
 
 
 def _texts(platform: str) -> dict[str, int]:
@@ -35,7 +36,7 @@ def _texts(platform: str) -> dict[str, int]:
 
 _TEXTS: Final = {platform: _texts(platform) for platform in ERRNOS}
 _TEXT: Final = {
-    platform: re.compile(
+    platform: late(
         "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True)), re.IGNORECASE
     )
     for platform, texts in _TEXTS.items()
@@ -46,14 +47,14 @@ _NUMBERS: Final = {
 }
 
 
-_REJECTED: Final = re.compile(r"RDMA_CM_EVENT_REJECTED|\bconnect rejected\b", re.IGNORECASE)
+_REJECTED: Final = late(r"RDMA_CM_EVENT_REJECTED|\bconnect rejected\b", re.IGNORECASE)
 """Its number is a reason of the CM, enum ib_cm_rej_reason; of iWARP an errno below 0."""
-_OF_UD: Final = re.compile(
+_OF_UD: Final = late(
     r"RDMA_CM_EVENT_UNREACHABLE\b.*?\b(?:status|err(?:or)?)[ =:(]+[1-5]\b", re.IGNORECASE
 )
 """A status of service id resolution, enum ib_cm_sidr_status."""
-_NEGATIVE: Final = re.compile(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORECASE)
-_OF_EFA: Final = re.compile(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
+_NEGATIVE: Final = late(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORECASE)
+_OF_EFA: Final = late(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
 """EFA's own numbers: enum efa_io_comp_status, and texts that take them for errnos."""
 
 
@@ -92,7 +93,7 @@ def _stated(text: str, platform: Platform, call: str | None) -> int | None:
     return None
 
 
-_ERRNO_ALONE: Final = re.compile(
+_ERRNO_ALONE: Final = late(
     # The next line may be a failure of its own: its errno is not this line's.
     r"\s*(?!.*(?:fail|error|could|cannot|unable))(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$",
     re.IGNORECASE,

@@ -9,6 +9,7 @@ from rdmadiag.explain.calls import ANY, after_call, causes, known
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import (
     OF_GPUS,
     Meaning,
@@ -22,7 +23,7 @@ from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Scope
 
-FAILED: Final = re.compile(
+FAILED: Final = late(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
     r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
     r"|exhausted|out of |too many|NULL\b|closed \(-|already in use|no route"
@@ -30,7 +31,7 @@ FAILED: Final = re.compile(
     r"|<warn> (?:ibv|rdma)_\w+: \w|\b(?:ibv|rdma)_(?:create|alloc|reg|open)_\w+: resource temp",
     re.IGNORECASE,
 )
-SUCCEEDED: Final = re.compile(
+SUCCEEDED: Final = late(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
     r"|(?<!failed )(?<!failed: )(?<!errno says: )(?<!errno: 0, )success\w*|error correction"
     r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
@@ -40,7 +41,7 @@ SUCCEEDED: Final = re.compile(
 
 # --- firmware commands -------------------------------------------------------------------
 
-COMMAND: Final = re.compile(
+COMMAND: Final = late(
     r"\b([A-Za-z0-9_]{3,40})\(0x[0-9a-f]+\)[^,]{0,60}failed, status ([a-z ]+)\(0x([0-9a-f]+)\)",
     re.IGNORECASE,
 )
@@ -126,7 +127,7 @@ def of_step(found: Fields) -> tuple[Known, ...]:
     return unique([*causes(found.errno, step, found.platform), *several])
 
 
-_BINDS: Final = re.compile(r"\b(?:bind address failed|addr bind failure)\b", re.IGNORECASE)
+_BINDS: Final = late(r"\b(?:bind address failed|addr bind failure)\b", re.IGNORECASE)
 """udaddy, ucmatose and mckey of librdmacm, of rdma_bind_addr."""
 _STEPS: Final = {
     "rdma_create_event_channel": Stage.EVENT_CHANNEL,
@@ -141,7 +142,7 @@ CONNECTING: Final = (
     GIDS,
     "# at the peer: is the program there, at this address and port?",
 )
-_STATED: Final = re.compile(
+_STATED: Final = late(
     r"(?:fail\w*|unable|could ?n[o']t|cannot|can't|error).{0,60}"
     r"(?:\bQP\b|queue pair|\bCQ\b|completion (?:queue|channel)|\bPD\b|protection domain|\bMR\b"
     r"|memory region|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)"
@@ -153,7 +154,7 @@ _STATED: Final = re.compile(
 )
 
 
-_TOO_LARGE: Final = re.compile(r"size might be too (?:big|large)|reduc\w+ (?:the )?tx depth")
+_TOO_LARGE: Final = late(r"size might be too (?:big|large)|reduc\w+ (?:the )?tx depth")
 
 
 def by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
@@ -165,7 +166,7 @@ def by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
 
 _ONE_A_PEER: Final = frozenset({"mooncake", "libfabric", "openmpi"})
 """Programs that make a queue pair for each peer, as they meet it: many, long after the start."""
-_KEY_OF_MEMORY: Final = re.compile(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IGNORECASE)
+_KEY_OF_MEMORY: Final = late(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IGNORECASE)
 """mlx5_ib, of keys that its firmware gives: the pages are pinned before."""
 
 
@@ -181,7 +182,7 @@ def by_object(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
 
 
 _ENOENT: Final = 2
-_CLASS: Final = re.compile(r"/sys/class/infiniband(?![\w/])")
+_CLASS: Final = late(r"/sys/class/infiniband(?![\w/])")
 """It is there as soon as ib_core is: no driver has loaded it."""
 
 
@@ -224,10 +225,10 @@ def _is_default_gid(found: Fields) -> bool:
     return of_ethernet and here is not None and here.scope is Scope.LINK_LOCAL
 
 
-_NO_LID: Final = re.compile(r"local address: +LID (?:0x)?0+\b")
+_NO_LID: Final = late(r"local address: +LID (?:0x)?0+\b")
 
-_OPENS: Final = re.compile(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
-_GETS_CONTEXT: Final = re.compile(
+_OPENS: Final = late(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
+_GETS_CONTEXT: Final = late(
     r"^couldn't get context for \S|\bopen (?:the )?(?:(?:ib|rdma|verbs|infiniband) )?device\W*$",
     re.IGNORECASE,
 )
@@ -241,7 +242,7 @@ _USUAL_OF_TESTS: Final = {
     # They register memory before they make a queue, and the sizes are a user's arguments.
     Stage.CREATE_CQ: (22, 12),
 }
-_MAKES_CHANNEL: Final = re.compile(r"couldn't create (?:\w+ )?completion channel", re.IGNORECASE)
+_MAKES_CHANNEL: Final = late(r"couldn't create (?:\w+ )?completion channel", re.IGNORECASE)
 _USUAL: Final = {
     ("linux", Stage.OPEN): (0, 2, 13, 12),
     ("linux", Stage.ALLOC_PD): (12,),
@@ -264,10 +265,10 @@ _USUAL: Final = {
 
 _OF_NCCL_CALLS: Final = ("ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
 """NCCL and what was made from it (ibvwrap.cc) register by these alone."""
-_OF_PERFTEST: Final = re.compile(r"couldn't allocate mr\b", re.IGNORECASE)
+_OF_PERFTEST: Final = late(r"couldn't allocate mr\b", re.IGNORECASE)
 _NOT_OF_HOST_MEMORY: Final = (14, EINVAL)
 """EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
-_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
+_GPU: Final = late(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
 
 
 def by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:

@@ -3,10 +3,11 @@
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.errnos import Platform
 
 _TOOLS: Final = tuple(
-    (name, re.compile(pattern, flags))
+    (name, late(pattern, flags))
     for name, pattern, flags in (
         ("jaccl", r"\[jaccl\]|\bjaccl\b", re.IGNORECASE),
         ("rccl", r"\brccl\b", re.IGNORECASE),
@@ -82,7 +83,7 @@ def tool_of(text: str) -> str:
     return next((name for name, pattern in _TOOLS if pattern.search(text)), "verbs")
 
 
-_MAC: Final = re.compile(
+_MAC: Final = late(
     r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt", re.IGNORECASE
 )
 
@@ -93,7 +94,7 @@ def platform_of(text: str, tool: str) -> Platform:
 
 
 _WHO: Final = tuple(
-    re.compile(pattern)
+    late(pattern)
     for pattern in (
         r"^\[(\d+),(?P<rank>\d+)\]<std(?:err|out)>",  # mpirun --tag-output
         r"^\[?(?:default)?(?:\[)?rank ?(?P<rank>\d+)\]?:",
@@ -116,10 +117,10 @@ def who_of(text: str) -> str | None:
     return None
 
 
-_DATED: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
-_GLOG: Final = re.compile(r"\b[IWEF](?:\d{4})?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
-_EPOCH: Final = re.compile(r"\[(1[0-9]{9}\.\d{1,6})\]")
-_UPTIME: Final = re.compile(r"\[ *(\d{1,8}\.\d{6})\]")
+_DATED: Final = late(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_GLOG: Final = late(r"\b[IWEF](?:\d{4})?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
+_EPOCH: Final = late(r"\[(1[0-9]{9}\.\d{1,6})\]")
+_UPTIME: Final = late(r"\[ *(\d{1,8}\.\d{6})\]")
 
 
 def clock_of(text: str) -> tuple[str, float] | None:

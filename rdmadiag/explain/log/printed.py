@@ -4,11 +4,12 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.fields import cleaned
+from rdmadiag.explain.log.late import late
 
-QUOTED: Final = re.compile(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
+QUOTED: Final = late(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
 """A line of a log that a page shows, and nothing else beside it."""
 
-NOT_OUTPUT: Final = re.compile(
+NOT_OUTPUT: Final = late(
     r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
     r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
@@ -30,14 +31,14 @@ def is_output(text: str) -> bool:
     return not (NOT_OUTPUT.search(text) or _DETAIL.search(text))
 
 
-_CUT_OFF: Final = re.compile(
+_CUT_OFF: Final = late(
     rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
     rb"|\bvendor|\bopcode|\blen|\bdev|\bconnection|\bnetwork is|\bno such|\bcannot(?: allocate)?"
     rb"|\binvalid|\btransport|\bretry(?: counter)?|\boperation not|\bbad|\bpermission|\bno route to"
     rb"|\bprotocol not|\bno data|\bcompletion)\s*$",
     re.IGNORECASE,
 )
-_BEGINS: Final = re.compile(
+_BEGINS: Final = late(
     r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File )"
 )
 _REST: Final = 240
@@ -54,7 +55,7 @@ def with_rest(text: str, after: bytes) -> str:
     return text if not rest.strip() or _BEGINS.match(rest) else f"{text} {cleaned(rest)}"
 
 
-_DETAIL: Final = re.compile(
+_DETAIL: Final = late(
     r"\bUCX  ?(?:TRACE|DATA|REQ|FUNC|DEBUG(?!.*error (?:handler|callback) called))\b"
     r"|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
     r"|\bNCCL INFO dlvsym failed\b|<info> fi_getinfo: provider \w+ returned"

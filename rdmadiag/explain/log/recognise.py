@@ -18,6 +18,7 @@ from rdmadiag.explain.log.identifiers import (
 )
 from rdmadiag.explain.log.in_words import in_words, likeliest, weights
 from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import (
     MOST_CAUSES,
     OF_GPUS,
@@ -90,10 +91,10 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
     return known or of_identifiers(found) or _of_aftermath(found) or _of_nothing_known(found)
 
 
-_FUNCTION: Final = re.compile(r"Function: +(?:ibv|rdma)_\w+")
-_ERROR_BELOW: Final = re.compile(r"^ *Error: +(.{1,200})", re.MULTILINE)
+_FUNCTION: Final = late(r"Function: +(?:ibv|rdma)_\w+")
+_ERROR_BELOW: Final = late(r"^ *Error: +(.{1,200})", re.MULTILINE)
 
-_CONNECTS: Final = re.compile(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
+_CONNECTS: Final = late(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
 
 _DEVICE_STAGES: Final = frozenset(
@@ -138,7 +139,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
-_A_NAME: Final = re.compile(
+_A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
 )
 """Of a device, in whatever way: it was asked for by its name."""
@@ -154,7 +155,7 @@ def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
     return causes(found.errno, sign.stage, found.platform)
 
 
-_EMPTY_ROW: Final = re.compile(r"invalid|empty|zero|null", re.IGNORECASE)
+_EMPTY_ROW: Final = late(r"invalid|empty|zero|null", re.IGNORECASE)
 
 
 # --- completions --------------------------------------------------------------------------
@@ -180,13 +181,13 @@ def of_completion(found: Fields) -> Meaning | None:
 
 _RETRIES: Final = 12
 _LOCAL_PROTECTION: Final = 4
-_KILLED: Final = re.compile(
+_KILLED: Final = late(
     r"\boom[-_ ]?kill|\bout of memory\b|\bsigkill\b|\bkilled by signal|\bexited on signal"
     r"|\bsegmentation fault|\bnode failure\b",
     re.IGNORECASE,
 )
 """Another process of the job ended before."""
-_SOME_COMPLETED: Final = re.compile(r"\s*scnt=\d+, ccnt=[1-9]")
+_SOME_COMPLETED: Final = late(r"\s*scnt=\d+, ccnt=[1-9]")
 """perftest, below the status: requests that were posted, and those that had completed."""
 
 
@@ -204,7 +205,7 @@ def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     return last(several, "gid-does-not-route") if fine else several
 
 
-_BY_ROUTE: Final = re.compile(
+_BY_ROUTE: Final = late(
     r"\b(?:nvmet?_rdma|isert|iser|ib_srpt?|svcrdma|rpcrdma|xprtrdma|rnbd|rtrs|kiblnd)\w*"
 )
 
@@ -242,9 +243,7 @@ def _of_aftermath(found: Fields) -> Meaning | None:
     return None
 
 
-_OF_NCCL: Final = re.compile(
-    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE
-)
+_OF_NCCL: Final = late(r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE)
 """The last line of a job that failed, often all that its user has."""
 
 

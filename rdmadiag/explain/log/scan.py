@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off
 from rdmadiag.explain.log.recognise import beside_rdma, recognise
@@ -37,22 +38,22 @@ REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
 NEIGHBOURS: Final = 2048  # lines of trouble that may be looked around, where nothing is explained
 KINDS: Final = 256  # different ones
 ALIKE: Final = 2  # of one kind
-_DIGITS: Final = re.compile(rb"\d+")
-_VARIES: Final = re.compile(
+_DIGITS: Final = late(rb"\d+")
+_VARIES: Final = late(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
 """What changes from one line of a storm to the next, and has nothing to do with its cause."""
-_SAYS_MORE_BELOW: Final = re.compile(
+_SAYS_MORE_BELOW: Final = late(
     rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
 )
-_ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
+_ENDS_ABOVE: Final = late(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
-_LISTS: Final = re.compile(rb"\s*State: ")
+_LISTS: Final = late(rb"\s*State: ")
 """A port of ibstat: its device stands above it."""
-_REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
-_GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
-_RETRIES: Final = re.compile(rb"\b12\b|retry", re.IGNORECASE)
-_KILLED_ABOVE: Final = re.compile(
+_REGISTERS: Final = late(rb"\bMR\b|regist", re.IGNORECASE)
+_GPU_ABOVE: Final = late(rb"CUDA|GPU")
+_RETRIES: Final = late(rb"\b12\b|retry", re.IGNORECASE)
+_KILLED_ABOVE: Final = late(
     rb"oom[-_ ]?kill|out of memory|sigkill|killed by|exited on signal|segmentation fault"
     rb"|node failure",
     re.IGNORECASE,
@@ -121,7 +122,7 @@ def is_of_a_job(candidate: Candidate) -> bool:
     return _OF_A_JOB.search(text) is not None or any(map(names_rdma, text.splitlines()))
 
 
-_OF_A_JOB: Final = re.compile(
+_OF_A_JOB: Final = late(
     r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv|gdrcopy"
     r"|c10d|processgroup\w+|vllm|sglang)",
     re.IGNORECASE,

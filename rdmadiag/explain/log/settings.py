@@ -6,6 +6,7 @@ Not a failure by itself, and never shown; but it decides between the causes of o
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 
@@ -30,10 +31,10 @@ class Setting:
 
 
 SETTINGS: Final = (
-    Setting(RDMA_OFF, re.compile(r"NCCL_IB_DISABLE set by environment to 1\.?$")),
+    Setting(RDMA_OFF, late(r"NCCL_IB_DISABLE set by environment to 1\.?$")),
     Setting(
         PORT_ACTIVE,
-        re.compile(
+        late(
             r"^\s*state: +(?:\d: )?(?:PORT_)?active\b|^link \S+ .{0,120}state ACTIVE"
             r"|^\S+ port \d+ ==> \S+ \(up\)",
             re.IGNORECASE,
@@ -41,14 +42,14 @@ SETTINGS: Final = (
     ),
     Setting(
         "gid-without-netdev",
-        re.compile(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
+        late(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
         frozenset({Stage.OPEN, Stage.RTR}),
         "gid-without-netdev",
     ),
     # Row 0 of a RoCE port is RoCE v1 and link-local; perftest prints the index on Ethernet alone.
     Setting(
         "gid-index-0",
-        re.compile(
+        late(
             r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"
             r"|\bib(?:_|v_)\w+ [^|;]{0,200}(?:-g|-x|--gid-(?:idx|index))[ =]0\b"
         ),
@@ -58,9 +59,7 @@ SETTINGS: Final = (
     Setting(
         "memlock-small",
         # ulimit -a, and /proc/PID/limits, in bytes
-        re.compile(
-            r"max locked memory\s+\(kbytes, -l\) \d{2,5}$|^Max locked memory\s+\d{4,8}\s+\d"
-        ),
+        late(r"max locked memory\s+\(kbytes, -l\) \d{2,5}$|^Max locked memory\s+\d{4,8}\s+\d"),
         frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP}),
         "memlock",
     ),

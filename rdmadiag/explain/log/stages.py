@@ -3,9 +3,10 @@
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
 
-_CALL: Final = re.compile(
+_CALL: Final = late(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"
     r"|rdma_(?:create_(?:qp|id|ep|event_channel)|resolve_(?:addr|route)|connect|accept|listen"
     r"|bind_addr|get_cm_event|getaddrinfo|reg_\w+|post_\w+)"
@@ -13,7 +14,7 @@ _CALL: Final = re.compile(
     r"|fi_(?:getinfo|eq_\w+|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+"
     r"|ep_\w+))\b"
 )
-_NO_CALLS: Final = re.compile(r"ibv_(?:wc|event|qps?|access|mtu)_", re.IGNORECASE)
+_NO_CALLS: Final = late(r"ibv_(?:wc|event|qps?|access|mtu)_", re.IGNORECASE)
 
 
 def call_of(text: str) -> str | None:
@@ -25,7 +26,7 @@ def call_of(text: str) -> str | None:
 
 
 _STAGES: Final = tuple(
-    (stage, re.compile(pattern, re.IGNORECASE))
+    (stage, late(pattern, re.IGNORECASE))
     for stage, pattern in (
         (
             Stage.RTR,

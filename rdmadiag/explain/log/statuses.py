@@ -4,16 +4,17 @@ import re
 from typing import Final
 
 from rdmadiag.explain.completions import completion, statuses
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.numbers import is_of_efa
 
 _WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
-_WC_NAME: Final = re.compile(
+_WC_NAME: Final = late(
     r"\bIBV_WC_([A-Z_]+)\b|\b("
     + "|".join(name for name in _WC_NAMES if name not in ("GENERAL_ERR", "FATAL_ERR", "TM_ERR"))
     + r")\b"
 )
 _WC_TEXTS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), number)
+    (late(pattern, re.IGNORECASE), number)
     for pattern, number in (
         (
             (
@@ -42,28 +43,28 @@ _WC_TEXTS: Final = tuple(
         (r"bad response error", 7),
     )
 )
-_COMPLETION: Final = re.compile(
+_COMPLETION: Final = late(
     r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]"
     r"|poll_cq failed, |\bwr id|\bvend_err"
     r"|syndrom|work request",
     re.IGNORECASE,
 )
-_MAKING_A_QUEUE: Final = re.compile(
+_MAKING_A_QUEUE: Final = late(
     r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
 )
-_WC_NUMBER: Final = re.compile(
+_WC_NUMBER: Final = late(
     r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code"
     r"| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
     re.IGNORECASE,
 )
-_OF_LNET: Final = re.compile(r"kiblnd_[rt]x_complete\(\)\)? [RT]x .{1,80} failed: (\d{1,2})\b")
-_OF_TARGET: Final = re.compile(
+_OF_LNET: Final = late(r"kiblnd_[rt]x_complete\(\)\)? [RT]x .{1,80} failed: (\d{1,2})\b")
+_OF_TARGET: Final = late(
     r"\b(?:isert|ib_srpt|srpt|nvmet_rdma)\b.{0,40}(?:receiving|sending|recv|send|rdma \w+) failed"
     r".{0,60}\bstatus (\d{1,2})\b",
     re.IGNORECASE,
 )
-_IN_BRACKETS: Final = re.compile(r"\((\d{1,2})\) for wr_id")
-_MLX5_SYNDROME: Final = re.compile(
+_IN_BRACKETS: Final = late(r"\((\d{1,2})\) for wr_id")
+_MLX5_SYNDROME: Final = late(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
 )
 _OF_MLX5: Final = {
@@ -105,7 +106,7 @@ def status_of(text: str) -> int | None:
     return None
 
 
-_VENDOR_ERROR: Final = re.compile(
+_VENDOR_ERROR: Final = late(
     r"\b(?:vend(?:or)?(?:[ _-]?(?:err(?:or)?|synd(?:rome)?|code))?"
     r"|syndrom)(?:_synd)?[ =:(]*(0x[0-9a-f]+|\d+)\b",
     re.IGNORECASE,

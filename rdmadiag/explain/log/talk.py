@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.log.kind import STOPPED, Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.names import printed_gid
 from rdmadiag.explain.remedies import AT_PEER, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -57,7 +58,7 @@ class End:
         return self.is_roce and self.gid is not None and self.gid.is_zero
 
 
-_STEP: Final = re.compile(
+_STEP: Final = late(
     rb"(?P<which>local|remote) address:\s+LID (?:0x)?(?P<lid>[0-9a-f]{1,6}),?"
     rb" QPN (?:0x)?(?P<qpn>[0-9a-f]{1,8})"
     rb"|(?P<waits>Waiting for client to connect)"
@@ -67,13 +68,13 @@ _STEP: Final = re.compile(
     re.IGNORECASE,
 )
 # perftest and ibv_*_pingpong, of the TCP connection: an address, or a name and a port.
-_CONNECTS_TO: Final = re.compile(
+_CONNECTS_TO: Final = late(
     rb"\bconnect to (?:(?P<address>[0-9a-f.:]{3,45}?)(?::[0-9]{1,5})?"
     rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):[0-9]{1,5})(?:\s|$)",
     re.IGNORECASE,
 )
 # What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
-_DIED: Final = re.compile(
+_DIED: Final = late(
     rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?(?P<how>Killed|Bus error"
     rb"|Segmentation fault|Illegal instruction|CPU time limit exceeded)(?: *\(core dumped\))?"
     rb"(?: {2,}\S.*)?\s*$"
@@ -83,10 +84,10 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"CPU time limit exceeded": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
-_ROW: Final = re.compile(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
-_HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps|GID index|Device) *: *([\w.]+)")
-_TEST: Final = re.compile(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
-_IN_PINGPONG: Final = re.compile(rb"LID 0x[0-9a-f]+, QPN")
+_ROW: Final = late(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
+_HEADER: Final = late(r"(Connection type|Mtu|Number of qps|GID index|Device) *: *([\w.]+)")
+_TEST: Final = late(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
+_IN_PINGPONG: Final = late(rb"LID 0x[0-9a-f]+, QPN")
 
 _UNANSWERED: Final[Labels] = (
     "firewall",

@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_NAMED: Final = re.compile(
+from rdmadiag.explain.log.late import late
+
+_NAMED: Final = late(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
     # drivers and devices
     r"|mlx[45]|bnxt_(?:re|en|qplib)|\bi40iw|\bionic|\bqedr|\bhns_|\befa(?:\b|_)|mana_ib|hfi1|\bqib"
@@ -56,10 +58,10 @@ _NAMED: Final = re.compile(
     r"|\b\w*_(?:qp|cq|mr|pd|srq|hca|rma|ib)\b|\b(?:qp|cq|mr|srq|hca)_\w",
     re.IGNORECASE,
 )
-_IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
+_IN_CAPITALS: Final = late(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
 """Short ones, which are other words in small letters: "Mr", and Unix has a gid."""
 
-_HARMLESS: Final = re.compile(
+_HARMLESS: Final = late(
     r"https?://\S+"
     r"|\S+\.(?:ya?ml|json|toml|conf|cfg|ini|md|rst|txt|log|sh|py|csv|git|tar|gz|service)\b"
     r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
@@ -78,7 +80,7 @@ _HARMLESS: Final = re.compile(
 )
 _LEFT: Final = r"(?<![\w./=])"
 _RIGHT: Final = r"(?![\w/=]|\.\w|-\w)"
-_STRONG: Final = re.compile(
+_STRONG: Final = late(
     rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]?out"
     r"|time-?outs?|unreachable|refused|denied|reject(?:s|ed)?|unable|cannot|can'?t|could ?n[o']t"
     r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
@@ -112,7 +114,7 @@ _STRONG: Final = re.compile(
     r"|\b\w+ ?\(?\d+\)? ?> ?max_\w+|\bno (?:MR|MW|QP|CQ|SRQ) match|what\(\): "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
-_WEAK: Final = re.compile(
+_WEAK: Final = late(
     _LEFT + r"(?:too (?:many|large|big|small|long)|not (?:available|supported|registered|permitted"
     r"|connected|usable)|missing"
     r"|lost|disconnected|disabled|unavailable|unsupported|does ?n[o']t|no (?:usable|suitable|active"
@@ -121,17 +123,17 @@ _WEAK: Final = re.compile(
 )
 """Trouble where the program says that it is some."""
 
-_SEVERE: Final = re.compile(
+_SEVERE: Final = late(
     r"\b(?:WARN(?:ING)?|ERROR|ERR|FATAL|CRITICAL|CRIT|ALERT|EMERG|PANIC)\b"
     r"|<(?:warn|error|critical)>"
     r"|(?:^|[\s\[])[EFW]\d{4} \d\d:|\blevel[\"']?[=:] ?[\"']?(?:warn|err|fatal|crit)|\bUCX  ?Fatal"
     r"|^(?:Warning|Error)\b"
 )
-_MILD: Final = re.compile(
+_MILD: Final = late(
     r"\b(?:INFO|DEBUG|TRACE|NOTICE|DIAG|VERBOSE)\b|<(?:info|debug|trace)>"
     r"|(?:^|[\s\[])[ID]\d{3,4} \d\d:|\blevel[\"']?[=:] ?[\"']?(?:info|debug|trace)|^[ID]: "
 )
-_OTHER: Final = re.compile(
+_OTHER: Final = late(
     # tests and builds
     r"::test_|\bPASSED\b|\bFAILED tests?/|^not ok |^ok \d|\[ +(?:FAILED|PASSED|OK) +\]"
     r"|:\d+:\d+: (?:fatal )?(?:error|warning|note)|undefined reference"
@@ -192,7 +194,7 @@ _OTHER: Final = re.compile(
     r"|Could|Did)"
     r" (?:you|your|the|a|an|anyone|anybody|it|there|this|I|we|to)\b"
 )
-_PROSE: Final = re.compile(
+_PROSE: Final = late(
     r"\bfor (?:more information|example|instance)\b|\bin case (?:of|the|a)\b"
     r"|\bcan be (?:increased|set|used|changed|caused)|\bshould be\b|\bis used (?:to|when|for)"
     r"|\bcontrols? (?:the|how|whether)"
@@ -200,12 +202,12 @@ _PROSE: Final = re.compile(
     r"|\bCauses the\b|\bvariable (?:is|controls|specifies)|\bgenerated (?:on|when)\b|\bindicates\b",
     re.IGNORECASE,
 )
-_CLOCK: Final = re.compile(r"\d\d:\d\d:\d\d|^\W{0,3}\[ *\d+\.\d{3,6}\]")
-_SYSLOG: Final = re.compile(
+_CLOCK: Final = late(r"\d\d:\d\d:\d\d|^\W{0,3}\[ *\d+\.\d{3,6}\]")
+_SYSLOG: Final = late(
     r"^(?:\w{3} +\d+ \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) [\w.-]+ (?=[\w./-]+(?:\[\d+\])?:)"
 )
 """The host's name is none of the line's words."""
-_SUCCEEDED: Final = re.compile(
+_SUCCEEDED: Final = late(
     r"(?<!errno 0: )(?<!errno says: )(?<!errno: 0, )(?<!failed: )(?<!un)"
     r"\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
     re.IGNORECASE,
@@ -265,7 +267,7 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
     return _NAMED.search(said) is not None or _IN_CAPITALS.search(said) is not None
 
 
-_ELSEWHERE: Final = re.compile(
+_ELSEWHERE: Final = late(
     r"\bcuda (?:error|failure|out of)|\bcudaError|\bout ?of ?memory|\bOOM\b|\bHTTP|\bSSL"
     r"|\bssh\b|\bNVLS"
     r"|\bno module named|ImportError|KeyError|TypeError|ValueError|AttributeError|IndexError"
@@ -280,14 +282,14 @@ _ELSEWHERE: Final = re.compile(
 )
 """Trouble whose subject is another, whatever stands beside it."""
 
-_SUBSYSTEM: Final = re.compile(
+_SUBSYSTEM: Final = late(
     r"(?:^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel:)\s*(?:\[[^\]]{1,16}\]\s*)?"
     r"(?!WARNING|INFO|BUG|Oops|RIP|Kernel panic|watchdog|general protection|Call Trace|Modules)"
     r"[A-Za-z][\w/.-]*(?: [0-9a-f:.]{7,})?: "
 )
 """A line of the kernel that begins with whose it is: `overlayfs: failed to set xattr on upper`."""
 
-_STANDS_STILL: Final = re.compile(
+_STANDS_STILL: Final = late(
     r"\btask (?:rdma|ib_?\w*|iw_\w+|mlx\w+|k?iblnd\w*|rping|ucmatose|iwpmd|opensm|nvme(?:t_rdma)?)"
     r"[^:]{0,20}:\d+ blocked for more than"
     # nvme_rdma_timeout: that of PCIe goes on after the comma, that of TCP names a queue

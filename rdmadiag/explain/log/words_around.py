@@ -7,12 +7,14 @@ Launchers, containers, services, GPUs, firmware, cables, limits: the rows are re
 import re
 from typing import Final
 
+from rdmadiag.explain.log.late import late
+
 Row = tuple["re.Pattern[str]", dict[str, int]]
 
 
 def row(pattern: str, **weights: int) -> Row:
     """A pattern, and the weight of each cause that its words suggest."""
-    return re.compile(pattern), {label.replace("_", "-"): each for label, each in weights.items()}
+    return late(pattern), {label.replace("_", "-"): each for label, each in weights.items()}
 
 
 _BAD: Final = r"(?:fail\w*|error|unable|could ?n[o']t|cannot|can't)"

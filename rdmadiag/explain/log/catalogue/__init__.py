@@ -18,13 +18,13 @@ True
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
 
 FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables")
@@ -41,7 +41,7 @@ SINGLE: Final = 8
 
 _KINDS: Final = {HEALTHY: None, BESIDE: Kind.FAILURE, ENDING: Kind.AFTERMATH}
 
-_WORD: Final = re.compile(r"[a-z0-9_]+")
+_WORD: Final = late(r"[a-z0-9_]+")
 
 
 class Message:

@@ -8,15 +8,17 @@ import re
 from itertools import pairwise
 from typing import Final
 
+from rdmadiag.explain.log.late import late
+
 MOST: Final = 20_000
 """Characters that are looked at."""
 
-_LEFT_OUT: Final = re.compile(
+_LEFT_OUT: Final = late(
     r"\d{1,3}(?:\.\d{1,3}){3}|\d\d:\d\d:\d\d[.\d]*|0x[0-9a-f]+|\d{4,}", re.IGNORECASE
 )
-_WORD: Final = re.compile(r"[a-z_][a-z_0-9]*[a-z_0-9]|\d+")
-_DIGITS: Final = re.compile(r"\d+")
-_PART: Final = re.compile(r"[_0]+")
+_WORD: Final = late(r"[a-z_][a-z_0-9]*[a-z_0-9]|\d+")
+_DIGITS: Final = late(r"\d+")
+_PART: Final = late(r"[_0]+")
 _SHORTEST_PART: Final = 3
 
 

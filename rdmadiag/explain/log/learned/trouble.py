@@ -18,6 +18,7 @@ from typing import Final
 
 from rdmadiag.explain.log.catalogue import message_of
 from rdmadiag.explain.log.kind import Found
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.learned.cases import lines_of
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.trouble import is_trouble, may_tell, names_rdma
@@ -33,19 +34,19 @@ Of rows whose rules nobody had tuned, as many failures then pass as others are s
 and 14 % of 97.
 """
 
-_LEFT_OUT: Final = re.compile(
+_LEFT_OUT: Final = late(
     r"\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d[.,\d]*|^\W{0,3}\[ *\d+\.\d+\]|0x[0-9a-f]{5,}"
     r"|\d{1,3}(?:\.\d{1,3}){3}",
     re.IGNORECASE,
 )
 """Times and addresses."""
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD: Final = re.compile(r"[a-z]+(?:'t)?|-?\d+")
+_HUMP: Final = late(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD: Final = late(r"[a-z]+(?:'t)?|-?\d+")
 _SMALL: Final = 200
 """Numbers below it may be an errno or a status."""
 
 _MARKS: Final = {
-    name: re.compile(pattern)
+    name: late(pattern)
     for name, pattern in (
         ("NEGATIVE", r"(?<![\w.])-[1-9]\d{0,2}\b(?!\.\d)"),
         ("ERRNO", r"\bE[A-Z]{3,14}\b"),
@@ -72,7 +73,7 @@ _MARKS: Final = {
     )
 }
 """What a line looks like, whatever it says."""
-_FAILS: Final = re.compile(
+_FAILS: Final = late(
     r"\b\w*(?:err|fail|fault|abort|invalid|refus|reject|timeout|timedout|unable|cannot|denied"
     r"|unsupport|unreach|exhaust|overflow|overrun|corrupt|mismatch|panic|crash|killed|assert)\w*",
     re.IGNORECASE,

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Final
 
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.literals import literals
 from rdmadiag.explain.log.signs import (
     connections,
@@ -63,7 +64,7 @@ def sign_of(text: str, platform: str) -> Sign | None:
     return next((SIGNS[each] for each in sorted(maybe) if SIGNS[each].fits(text, platform)), None)
 
 
-AFTERMATH: Final = re.compile(
+AFTERMATH: Final = late(
     r"watchdog caught|ncclRemoteError|ncclSystemError|unhandled system error|remote process exited"
     r"|closed by remote|MPI_ABORT|communicator was aborted|exited on signal|socketProgress"
     r"|NIXL_ERR_|reset by remote peer|RDMA_CM_EVENT_DISCONNECTED",

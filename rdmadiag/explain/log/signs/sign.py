@@ -6,6 +6,7 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.late import late
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
@@ -88,7 +89,7 @@ def _lowercase(pattern: str) -> "re.Pattern[str]":
     """Of lowercase text: several times as fast as a pattern that ignores case."""
     if re.search(r"\\[A-Z]", pattern):
         raise ValueError(f"{pattern!r} would mean something else in lowercase")
-    return re.compile(pattern.lower())
+    return late(pattern.lower())
 
 
 FAILS: Final = (
