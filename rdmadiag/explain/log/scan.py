@@ -123,8 +123,8 @@ def is_of_a_job(candidate: Candidate) -> bool:
 
 
 _OF_A_JOB: Final = late(
-    r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv|gdrcopy"
-    r"|c10d|processgroup\w+|vllm|sglang)",
+    r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv"
+    r"|gdrcopy|c10d|processgroup\w+|vllm|sglang)",
     re.IGNORECASE,
 )
 """Beside the names that RDMA has: launchers, libraries of collectives, and GPUs."""

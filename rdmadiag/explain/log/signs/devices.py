@@ -1,4 +1,4 @@
-"""Asynchronous events of a device, where the kernel stopped, and what UCX says of every transport."""
+"""Events of a device, where the kernel stopped, and what UCX says of every transport."""
 
 from typing import Final
 
