@@ -90,10 +90,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
                 meaning = recognise(each.line, below, above)
                 alike.keep(key, meaning)
             same.keep(line, meaning)
-        if isinstance(meaning, Meaning) and meaning.is_beside and not is_of_a_job(each):
-            continue
         if isinstance(meaning, Meaning):
-            collector.add(each.number, meaning)
+            _take(collector, each, meaning)
         elif (
             not collector.talk.take(each.line, each.number, each.after, each.above)
             and tries
@@ -113,6 +111,11 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             narrow()
             narrow = None
     return collector
+
+
+def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
+    if not meaning.is_beside or is_of_a_job(candidate):
+        collector.add(candidate.number, meaning)
 
 
 def is_of_a_job(candidate: Candidate) -> bool:
