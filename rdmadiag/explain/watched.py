@@ -190,7 +190,7 @@ def _of_object(what: Happened) -> str | None:
 def _of_line(what: Happened) -> tuple[str | None, str]:
     """And what the line names: a device, or the PCI function of one."""
     meaning = recognise(str(what.details.get("line")).encode("utf-8", "replace"))
-    if meaning is None or not meaning.causes:
+    if meaning is None or not meaning.causes or meaning.is_beside:
         return None, what.subject
     if meaning.kind not in (Meant.FAILURE, Meant.CONSEQUENCE, Meant.NOTE):
         return None, what.subject

@@ -16,7 +16,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
-from rdmadiag.explain.log.kind import IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
@@ -122,6 +122,8 @@ def _what(failure: Failure) -> str:
         )
     if failure.what == STOPPED:
         return "the log ends here, with no result and no error"
+    if failure.what == ENDED:
+        return "the job ended, and the log does not say by what"
     call = f"{failure.call} failed" if failure.call else "failed"
     if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"
@@ -185,6 +187,8 @@ def _heading(failure: Failure) -> str:
         return "This line does not say the cause. Its words, and similar logs, suggest:"
     if failure.what == STOPPED:
         return "This log alone does not say what it waited for. It may be:"
+    if failure.what == ENDED:
+        return "Such a line follows other failures, which are not in this log. It may be:"
     several = "causes" if len(failure.causes) > 1 else "cause"
     if failure.probability is None:
         return f"Likely {several}:"

@@ -21,12 +21,13 @@ from rdmadiag.explain.log.catalogue import (
     rows,
 )
 from rdmadiag.explain.log.catalogue.alike import WORDS, causes_alike
-from rdmadiag.explain.log.kind import MESSAGE, Kind
+from rdmadiag.explain.log.kind import ENDED, MESSAGE, Kind
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.index_messages import index, keys, needle, words
+from tests.explain.score import Excerpt, score
 
 MESSAGES = tuple(Message(row) for row in rows())
 LEAST_FIXED = 10
@@ -344,3 +345,51 @@ def test_every_failure_of_the_tables_is_seen() -> None:
         if each.kind is Kind.FAILURE and recognise(printed(each).encode()) is None
     ]
     assert lost == []
+
+
+SIGNED = "insmod: ERROR: could not insert module ./zap.ko: Key was rejected by service"
+
+
+@pytest.mark.parametrize(
+    ("around", "label"),
+    [
+        ("mlx5_core 0000:3b:00.0: firmware version: 28.39.1002", "secure-boot"),
+        ("dkms: building nvidia/550.54.14", "secure-boot"),
+        ("e1000e 0000:00:1f.6 eno1: NIC Link is Up", None),
+    ],
+)
+def test_what_other_programs_print_as_well_counts_beside_lines_of_rdma_alone(
+    around: str, label: str | None
+) -> None:
+    first = score(Excerpt("x", {}, f"{around}\n{SIGNED}\n".encode())).account.first
+    assert (first.causes[0].label if first else None) == label
+
+
+WAITED = "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)"
+LATE = "ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out"
+
+
+def test_what_waited_in_vain_is_told_where_the_log_has_no_failure() -> None:
+    alone = score(Excerpt("x", {}, f"{WAITED}\n".encode())).account.first
+    assert alone is not None
+    assert (alone.what, alone.causes[0].label) == (ENDED, "rank-missing")
+
+
+@pytest.mark.parametrize("lines", [(WAITED, LATE), (LATE, WAITED)])
+def test_what_waited_in_vain_stands_behind_any_failure(lines: tuple[str, ...]) -> None:
+    found = score(Excerpt("x", {}, "\n".join((*lines, "")).encode())).account
+    assert [each.what for each in found.failures] == ["errno"]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("RIP: 0010:ib_destroy_qp_user+0x1a/0x220 [ib_core]", True),
+        ("RIP: 0010:mlx5_ib_post_send.part.0+0x31/0x6c0 [mlx5_ib]", True),
+        ("RIP: 0010:ext4_writepages+0x1a/0x220 [ext4]", False),
+        ("RIP: 0010:native_safe_halt+0xe/0x10", False),
+    ],
+)
+def test_a_kernel_that_stopped_in_a_module_of_rdma_is_a_fault_of_it(line: str, seen: bool) -> None:
+    found = recognise(line.encode())
+    assert (found is not None and found.causes[0].label == "program-fault") is seen

@@ -3,7 +3,7 @@
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import ENDED, Kind
 from rdmadiag.explain.log.settings import setting_of
 from tests.explain.score import FOLDER, Excerpt, read, score
 
@@ -117,4 +117,6 @@ def test_open_mpi_names_the_function_above_its_error() -> None:
 
 
 def test_the_last_line_of_a_failed_job_is_not_ok() -> None:
-    assert explained("node2: Test NCCL failure common.cu:345 'unhandled system error'").unknown
+    found = explained("node2: Test NCCL failure common.cu:345 'unhandled system error'")
+    assert found.first
+    assert found.first.what == ENDED

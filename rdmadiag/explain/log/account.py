@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.kind import EXACT, IN_WORDS, OF_RDMA, Found, Kind
+from rdmadiag.explain.log.kind import ENDED, EXACT, IN_WORDS, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.learned.threads import Similar
 from rdmadiag.explain.log.settings import (
     BY_SOCKETS,
@@ -180,6 +180,7 @@ class Collector:
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
         self._beside: dict[Key, _Group] = {}  # trouble beside lines of RDMA
+        self._ended: dict[Key, _Group] = {}  # aftermath whose message suggests causes
         self._worded: dict[Key, _Group] = {}  # not understood, but for its words
         self._silent: dict[Key, _Group] = {}  # not understood, and no word suggests a cause
         self._unknown: dict[str, Unknown] = {}
@@ -201,7 +202,7 @@ class Collector:
         """What was understood so far."""
         if any(each.meaning.kind is not Kind.NOTE for each in self._groups.values()):
             return Found.FAILURE
-        if self._worded or self._beside:
+        if self._worded or self._beside or self._ended:
             return Found.WORDS
         if self._unknown or self._unexplained:
             return Found.UNKNOWN
@@ -230,6 +231,8 @@ class Collector:
                 if meaning.causes:
                     worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
                     self._add_group(number, worded, self._beside)
+            elif meaning.what == ENDED:
+                self._add_group(number, replace(meaning, kind=Kind.FAILURE), self._ended)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
             self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
@@ -293,6 +296,8 @@ class Collector:
             worded = {}
         words = [_as_failure(each) for each in _in_time(list(worded.values()))]
         groups += words
+        if not any(each.meaning.kind is not Kind.NOTE for each in groups):
+            groups += _in_time(list(self._ended.values()))
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
             words = [_as_failure(each) for each in _in_time(list(self._silent.values()))[:1]]
             groups += words

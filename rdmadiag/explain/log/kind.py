@@ -9,11 +9,13 @@ IN_WORDS: Final = "words"
 """`what` of a failure that is known by its words alone (explain.log.in_words)."""
 MESSAGE: Final = "message"
 """`what` of a line that is a message of explain.log.catalogue, and nothing else."""
+ENDED: Final = "ended"
+"""What an aftermath is whose message suggests causes, in a log that says of nothing else."""
 STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
 """Their status says what it was, or there are no words: none add to it."""
-UNSURE: Final = frozenset({IN_WORDS, STOPPED})
+UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})
 """What is no failure that is known: it may be one."""
 
 

@@ -27,6 +27,7 @@ class Meaning:
     causes: tuple[Known, ...]
     next: Lines  # templates
     setting: Setting | None = None  # it is one, and shown nowhere
+    is_beside: bool = False  # of RDMA only where the lines around it are
 
 
 def meaning_of(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:

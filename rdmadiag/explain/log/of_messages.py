@@ -8,7 +8,7 @@ from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, all_stated, remedy
 from rdmadiag.explain.log.catalogue import Message
 from rdmadiag.explain.log.fields import Fields, fields
-from rdmadiag.explain.log.kind import EXACT, MESSAGE, Kind
+from rdmadiag.explain.log.kind import ENDED, EXACT, MESSAGE, Kind
 from rdmadiag.explain.log.meaning import Meaning, staged, unique, used
 from rdmadiag.explain.log.of_calls import by_gids, by_memory, of_call
 from rdmadiag.explain.log.recall import named
@@ -37,7 +37,8 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
         several = _by_both(several, causes(found.errno, found.stage, found.platform), OTHERS)
     several = by_memory(by_gids(several, found), found)
     look = remedy(several[0].label, found.platform) if several else ()
-    return Meaning(message.kind, MESSAGE, found, several, look)
+    what = ENDED if message.is_ending else MESSAGE
+    return Meaning(message.kind, what, found, several, look, None, message.is_beside)
 
 
 def _behind(message: Message, found: Fields) -> Meaning | None:

@@ -10,6 +10,7 @@ from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off
 from rdmadiag.explain.log.recognise import beside_rdma, recognise
+from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 
 
@@ -90,7 +91,7 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
                 alike.keep(key, meaning)
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):
-            collector.add(each.number, meaning)
+            _take(collector, each, meaning)
         elif (
             not collector.talk.take(each.line, each.number, each.after, each.above)
             and tries
@@ -111,6 +112,25 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             narrow = None
     return collector
 
+
+def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
+    if not meaning.is_beside or is_of_a_job(candidate):
+        collector.add(candidate.number, meaning)
+
+
+def is_of_a_job(candidate: Candidate) -> bool:
+    """Whether the line, or those around it, are of RDMA or of a job that uses it."""
+    around = b"\n".join((candidate.above, candidate.line, candidate.after))
+    text = around.decode("utf-8", "replace")
+    return _OF_A_JOB.search(text) is not None or any(map(names_rdma, text.splitlines()))
+
+
+_OF_A_JOB: Final = late(
+    r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv"
+    r"|gdrcopy|c10d|processgroup\w+|vllm|sglang)",
+    re.IGNORECASE,
+)
+"""Beside the names that RDMA has: launchers, libraries of collectives, and GPUs."""
 
 _NEVER: Final = object()
 

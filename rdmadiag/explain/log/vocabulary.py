@@ -131,6 +131,7 @@ ABROAD: Final = (
 """Words of trouble, too: each text of explain.log.errno_texts has one."""
 
 BOTH: Final = (
+    "rip: 0010:",
     "ibv_wc_", "ibv_event_", "rdma_cm_event_", "_exc_err", "retry counter", "retry count ",
     "request flushed", "flush_err", "local protection", "local length err", "rnr retry",
     "remote access err", "remote invalid request", "remote operation err", "remote access on",

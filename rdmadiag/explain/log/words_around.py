@@ -93,6 +93,16 @@ ROWS: Final = (
         launcher_mismatch=3,
     ),
     row(
+        r"\b(?:orte|prte|pmixp?|pmi2?)_\w+|\b(?:orted|prted|mpirun|mpiexec|hydra|slurmstepd)\b",
+        launcher_mismatch=2,
+    ),
+    row(r"\[c10d\]|master_?addr", bootstrap_service_unreachable=2),
+    row(
+        r"\b(?:nccl|rccl|ccom|gloo|socket\w*)\b.{0,80}\b(?:connect|accept)\w*\b.{0,60}"
+        r"(?:refused|tim(?:ed|e) ?out|fail\w*|retrying)|\bdocker0\b|\b127\.0\.0\.1\b",
+        bootstrap_interface=3,
+    ),
+    row(
         r"\betcd\b|metadata (?:server|service)|tcp_?store|zookeeper|\bredis\b|coordinator\b"
         r"|\bbootstrap\w*|rendezvous (?:server|service|backend)",
         bootstrap_service_unreachable=3,
@@ -199,6 +209,12 @@ ROWS: Final = (
     ),
     # --- GPUs --------------------------------------------------------------------------------
     row(r"\bgdrdrv\b|\bgdrcopy\b|\bgdr_(?:open|pin|map)|\bgdrapi\b", gdrdrv_missing=4),
+    row(
+        r"\bcuda (?:failure|error)|\bhip error|\bnvswitch|fabric ?manager|\bxid\b"
+        r"|system not yet initiali[sz]ed",
+        gpu_not_usable=3,
+        imex_not_ready=1,
+    ),
     row(r"\bbar1\b|\bbar ?1? .{0,20}(?:exhaust|full|space|too small)", gpu_bar_exhausted=4),
     row(r"\bimex\b|\bmnnvl\b|fabric (?:manager|handle)|\bnvlink domain", imex_not_ready=4),
     row(

@@ -4,7 +4,10 @@ Tables `*.tsv` in the folder `tables`, a message a row: stack, source file that 
 stage, causes (the likeliest first), the message, and the condition by which the source prints it.
 `*` stands for what is printed there; case and white space do not count. Kind `healthy` is what a
 stack prints on healthy hosts too: a probe that fell back, a setting that was tried in vain. Kind
-`aftermath` is what ends a job whatever failed in it: alone, it says nothing of RDMA.
+`aftermath` is what ends a job whatever failed in it: alone, it says nothing of RDMA. Kind `ending`
+ends a job that waited for others: its causes are told where the log has no failure. Kind `beside`
+is a failure of what other programs stand on as well, a kernel module or a library: it counts where
+the lines around it are of RDMA, or of a job that uses it.
 
 A message is looked up by two words of it that stand beside each other and in few other messages,
 so that a line costs as many look-ups as it has words, however many messages there are. These words
@@ -28,6 +31,8 @@ from rdmadiag.facts.attempt import Stage
 FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables")
 INDEX: Final = os.path.join(os.path.dirname(FOLDER), "index.tsv")
 HEALTHY: Final = "healthy"
+BESIDE: Final = "beside"
+ENDING: Final = "ending"
 ANY: Final = "*"
 NONE: Final = "-"
 PRINTED: Final = 120
@@ -35,13 +40,18 @@ PRINTED: Final = 120
 SINGLE: Final = 8
 """Characters of a word by which alone a message may be looked up."""
 
+_KINDS: Final = {HEALTHY: None, BESIDE: Kind.FAILURE, ENDING: Kind.AFTERMATH}
+
 _WORD: Final = late(r"[a-z0-9_]+")
 
 
 class Message:
     """One row."""
 
-    __slots__ = ("condition", "kind", "labels", "source", "stack", "stage", "template")
+    __slots__ = (
+        *("condition", "is_beside", "is_ending", "kind", "labels", "source"),
+        *("stack", "stage", "template"),
+    )
 
     def __init__(self, row: str) -> None:
         """Of a line of a table; raises ValueError."""
@@ -49,7 +59,9 @@ class Message:
         if len(columns) != 7:
             raise ValueError(f"{len(columns)} columns: {row[:80]!r}")
         self.stack, self.source, kind, stage, labels, template, self.condition = columns
-        self.kind = None if kind == HEALTHY else Kind(kind)
+        self.is_beside = kind == BESIDE
+        self.is_ending = kind == ENDING
+        self.kind = _KINDS[kind] if kind in _KINDS else Kind(kind)
         self.stage = None if stage == NONE else Stage(stage)
         self.labels = () if labels == NONE else tuple(labels.split(","))
         self.template = folded(template)

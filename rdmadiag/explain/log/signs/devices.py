@@ -1,4 +1,4 @@
-"""Asynchronous events of a device, and what UCX says of every transport."""
+"""Events of a device, where the kernel stopped, and what UCX says of every transport."""
 
 from typing import Final
 
@@ -105,6 +105,17 @@ SIGNS: Final = (
         ("fabric-changed",),
     ),
     *_HARMLESS,
+    # arch/x86/kernel/dumpstack.c and arch/arm64/kernel/process.c: where the kernel stopped
+    sign(
+        "kernel-stopped",
+        Kind.FAILURE,
+        None,
+        r"\b(?:rip: 0010:|ip: (?:\[<[0-9a-f]+>\] )?|pc : )\w[\w.]*\+0x[0-9a-f]+/0x[0-9a-f]+ \[",
+        ("program-fault",),
+        (DMESG_OF_RDMA, "uname -r; modinfo MODULE | head -5   # another release may mend it"),
+        only=r"\[(?:\w*(?:rdma|mlx[45]|peermem|peer_mem)\w*|ib_\w+|iw_\w+|bnxt_\w+|irdma|i40iw|qedr"
+        r"|hns_roce\w*|efa|mana_ib|erdma|siw|hfi1|qib|ko2iblnd|rtrs_\w+|rnbd_\w+|gdrdrv|nvidia_fs)\]",
+    ),
     # Before all others: its line quotes what each transport said.
     sign(
         "transport-not-usable",
