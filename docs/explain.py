@@ -52,8 +52,10 @@ what was learned of other threads. A report that confirms or reorders causes mak
 `what` is `message` where nothing but a stack's own message shows it, which is in a table with its
 causes, and `words` where nothing but the words of a line does: its causes are then a guess.
 
-Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 a line names RDMA
-and trouble and is not understood, or only by its words, or the log is empty, 64 usage.
+Exit codes: 0 no line says that RDMA failed, 2 a failure was found, 3 a line names RDMA, or what a
+job stands on, and trouble and is not understood, or only by its words, or the log is empty, 64
+usage. `other` is a line that says how a program ended, of whatever: the answer is then `OTHER`, not
+`OK`. It is looked for in the last 8 KiB.
 
 Lines are grouped, and kept to 200 groups, ten line numbers and eight ranks or peers of each: what
 is beyond is counted. Of a line longer than 4 KiB, the part around its words is looked at.

@@ -173,10 +173,12 @@ def command(
     who is silent. Answers of ncclras, dumps of PyTorch's flight recorder and lines of NCCL
     Inspector count too. --from then takes a folder of reports, snapshots and counters.
 
-    Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
-    RDMA and trouble and is not understood, or a line of a short text sounds like it (a table of
-    words that was learned; texts of 60 lines or fewer), a test printed its addresses and then
-    nothing, or the log is empty; else 0, and 64 for what it does not understand.
+    Of a log it exits 0 no line says that RDMA failed, 2 a failure was found, 3 a line names
+    RDMA, or what a job stands on, and trouble and is not understood, or a line of a short text
+    sounds like it (a table of words that was learned; texts of 60 lines or fewer), a test printed
+    its addresses and then nothing, or the log is empty; else 0, and 64 for what it does not
+    understand. Where it exits 0 and the log ends with another failure, the answer is OTHER, not
+    OK, and has that line.
     """
     recorded = reading.identity.recorded
     if here and recorded:
@@ -354,6 +356,7 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
 def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.explain.log.endings import read_end
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.whole import read_whole
@@ -373,6 +376,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
         raise Refused(f"{name}: {error.strerror}") from error
     if sieve.whole:
         read_whole(collector, sieve.whole)
+    read_end(collector, sieve.end, sieve.lines)
     return collector.account(sieve.lines, sieve.bytes)
 
 

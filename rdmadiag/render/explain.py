@@ -17,6 +17,7 @@ from rdmadiag.explain.answers import (
 )
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.plain import counted, printable
@@ -24,6 +25,7 @@ from rdmadiag.render.see import seen_at
 
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
+_QUOTED: Final = 100  # characters of a line that stands in the answer
 
 
 # --- a log -------------------------------------------------------------------------------
@@ -59,6 +61,7 @@ def show_log(
     _followed(out, account, first)
     _noted(out, account)
     _not_understood(out, account)
+    _other(out, account)
     _similar(out, account)
     if account.dropped:
         say(out, f"{counted(account.dropped, 'further line')} of other kinds left out.")
@@ -78,15 +81,26 @@ def _answer(account: Account, name: str) -> Text:
         line = Text("UNKNOWN", style="bold magenta")
         count = len(account.unknown)
         what = "a line is" if count == 1 else f"{count} different lines are"
-        line.append(f"  RDMA is in trouble here: {what} not understood", style="")
+        line.append(f"  something failed here that may be RDMA: {what} not understood", style="")
     elif not account.bytes:
         line = Text("UNKNOWN", style="bold magenta")
         line.append("  there is nothing in this log", style="")
+    elif account.other:
+        line = Text("OTHER", style="bold yellow")
+        line.append("  something failed, and no line here says that RDMA did: ", style="")
+        line.append(_short(account.other.text))
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")
+        if any(each.what == BY_SOCKETS for each in account.notes):
+            line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
+
+
+def _short(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 1]}…"
 
 
 def _where(failure: Failure) -> str:
@@ -264,6 +278,15 @@ def _noted(out: Console, account: Account) -> None:
     for each in account.notes[:_OTHERS]:
         text = each.causes[0].text if each.causes else each.what
         say(out, f"  {printable(text)} ({_lines(each)})")
+
+
+def _other(out: Console, account: Account) -> None:
+    """What ended a program, and is not said to be RDMA: it may have come first."""
+    if account.other is None or (account.first and account.first.what not in UNSURE):
+        return
+    out.print()
+    say(out, "Not of RDMA, by its words:")
+    verbatim(out, f"    {account.other.line}: {printable(account.other.text)}")
 
 
 def _not_understood(out: Console, account: Account) -> None:

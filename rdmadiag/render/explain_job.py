@@ -134,7 +134,7 @@ def _without_failure(story: Story) -> str:
     if story.not_understood:
         count = len(story.not_understood)
         what = "a line is" if count == 1 else f"{count} different lines are"
-        return f"RDMA is in trouble here: {what} not understood"
+        return f"something failed here that may be RDMA: {what} not understood"
     if not any(each.bytes for each in story.sources):
         return "there is nothing in these files"
     return "nothing of RDMA failed in these files"

@@ -74,6 +74,8 @@ class Sieve:
         self.bytes = 0
         self.whole: bytes | None = None
         """The stream that was read, if it was short; else None."""
+        self.end = b""
+        """What it ended with: its last bytes, or all of it."""
 
     def look_for(self, words: Mapping[bytes, int]) -> None:
         """Other words from here on, or from the next buffer on where a stream is being read."""
@@ -87,6 +89,7 @@ class Sieve:
         """The candidates, in order."""
         self.lines = self.bytes = 0
         self.whole = None
+        self.end = b""
         buffer = bytearray(max(size, 4 * CARRIED))
         view = memoryview(buffer)
         held, start, lowest, newlines, ended_by = 0, 0, 0, 0, 0
@@ -97,8 +100,9 @@ class Sieve:
             held += got
             self.bytes += got
             at_end = held < len(buffer)
-            if at_end and self.bytes == held <= WHOLE:
-                self.whole = bytes(view[:held])
+            if at_end:
+                self.end = (self.end + view[max(held - WHOLE, 0) : held])[-WHOLE:]
+                self.whole = self.end if self.bytes == held <= WHOLE else None
             end = held if at_end else _end_of_lines(buffer, start, held)
             found, counted, ended_by = self._find(buffer, lowest, start, end, held, ended_by)
             for begin, stop, before in found:
@@ -116,6 +120,7 @@ class Sieve:
             # What a long line's words may look back at stays; `start` is where to go on.
             lowest = max(end - BEFORE, 0) if buffer[end - 1] != 0x0A else end
             gone = bytes(view[max(lowest - ABOVE, 0) : lowest])
+            self.end = (self.end + view[max(lowest - WHOLE, 0) : lowest])[-WHOLE:]
             view[: held - lowest] = bytes(view[lowest:held])
             held, start, ended_by = held - lowest, end - lowest, max(ended_by - lowest, 0)
             lowest = 0

@@ -47,7 +47,7 @@ def test_a_message_of_a_stack_is_named_by_its_likeliest_cause(
     [
         ("step 1 loss 2\n", 0, "OK"),
         ("", 3, "UNKNOWN"),
-        ("MPI_ABORT was invoked on rank 3\n", 0, "OK"),
+        ("MPI_ABORT was invoked on rank 3\n", 0, "OTHER"),
         (ABORTED, 3, "UNKNOWN"),
         (f"x\n{FAILED}{ABORTED}{ODD}", 2, "FAILED"),
         (ODD, 3, "UNKNOWN"),
@@ -79,7 +79,7 @@ def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag
     assert {*document} == {
         *("schema_version", "tool", "generated_at", "host", "log", "first", "failures"),
         *("consequences", "notes", "unknown", "unknown_next"),
-        *("aftermath", "aftermath_lines", "dropped", "similar"),
+        *("aftermath", "aftermath_lines", "dropped", "other", "similar"),
     }
     first = document["first"]
     assert first == document["failures"][0]

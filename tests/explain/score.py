@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmadiag.explain.log.account import Account, Collector, Failure
+from rdmadiag.explain.log.endings import read_end
 from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.explain.log.scan import collect
@@ -165,6 +166,7 @@ def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None 
     collector = collected(excerpt.log)
     if _SIEVE.whole:
         read_whole(collector, _SIEVE.whole, trouble)
+    read_end(collector, _SIEVE.end, _SIEVE.lines)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
     found = account.first or next(iter(account.notes), None)
     return Score(excerpt, found, account)

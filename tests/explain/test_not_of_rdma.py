@@ -27,6 +27,11 @@ def _causes(log: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "line",
     [
+        # what was set, a page's table, counts of none, providers that are none of RDMA
+        "ENV parameter: GASNET_FREEZE_ON_ERROR = NO (default)",
+        "| `Couldn't allocate protection domain` | Too many of them | Reboot |",
+        "##  1 ports checked, 0 ports have errors beyond threshold",
+        "libfabric:core:core:fi_getinfo_():1002<warn> fi_getinfo: provider tcp returned -61 (None)",
         # linkers, packages, files
         "/usr/bin/ld: cannot find -lrdmacm: No such file or directory",
         "dpkg: error processing package ibverbs-utils (--configure):",
@@ -68,6 +73,35 @@ def test_a_host_that_is_named_after_rdma_stands_beside_no_trouble() -> None:
         "Mar  3 08:00:02 roce-1 cron[9]: job failed\n"
     )
     assert not _found(log)
+
+
+BOOT = """\
+[    0.090000] ------------[ cut here ]------------
+[    0.090000] WARNING: CPU: 0 PID: 1 at {at}
+[    0.090000] No virtio device ID configured for PCI - no PCI support
+[    0.090000] Modules linked in: rdma_rxe ib_uverbs ib_core
+[    0.090000] CPU: 0 PID: 1 Comm: swapper Not tainted 6.1.176 #1
+[    0.090000] Call Trace:
+[    0.090000]  [<6057cca3>] dump_stack_lvl+0x4a/0x58
+[    0.090000] ---[ end trace 0000000000000000 ]---
+[    0.090000] SoftiWARP attached
+[    0.100000] Failed to initialize ubd device 0 :Couldn't determine size of device's file
+[    0.100000] rdma_rxe: loaded
+[    0.100000] epollctl add err fd 0, Operation not permitted
+[    3.520000] infiniband rxe0: added veth0
+"""
+
+
+def test_a_boot_at_which_other_parts_of_the_kernel_warn() -> None:
+    assert not _found(BOOT.format(at="arch/um/drivers/virt-pci.c:886 um_pci_init+0x9f/0xa9"))
+    rxe = "drivers/infiniband/sw/rxe/rxe_pool.c:259 __rxe_cleanup+0x1df/0x240 [rdma_rxe]"
+    assert _found(BOOT.format(at=rxe))
+
+
+def test_a_warning_of_what_all_drivers_use_is_of_its_caller() -> None:
+    warning = BOOT.format(at="kernel/dma/debug.c:973 check_unmap+0x5c/0x90")
+    assert not _found(warning)
+    assert _found(warning.replace("dump_stack_lvl+0x4a/0x58", "mlx5_ib_dereg_mr+0x4a/0x58"))
 
 
 @pytest.mark.parametrize(

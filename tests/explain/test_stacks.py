@@ -3,7 +3,7 @@
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.kind import ENDED
+from rdmadiag.explain.log.kind import ENDED, Kind
 from rdmadiag.explain.log.settings import setting_of
 from tests.explain.score import FOLDER, Excerpt, read, score
 
@@ -40,6 +40,40 @@ def test_no_device_is_as_it_should_be_where_rdma_is_switched_off() -> None:
     assert explained(absent).first
     assert explained(absent, off).first is None
     assert explained(absent, off.replace(" 1.", " 0.")).first
+
+
+SOCKETS = "node1:34:34 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.1<0>"
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        "node1:34:34 [3] NCCL INFO NET/IB : No device found.",
+        "node1:34:34 [3] NCCL INFO Failed to initialize NET plugin IB",
+    ],
+)
+def test_a_job_that_goes_by_sockets_has_no_device_to_be_noted(absent: str) -> None:
+    assert explained(absent, SOCKETS).first is None
+    assert [each.kind for each in explained(absent, SOCKETS).notes] == [Kind.NOTE]
+    assert explained(absent).first
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "node1:34:34 [3] NCCL INFO NCCL_IB_HCA set to mlx5_0",
+        "node1:34:34 [3] NCCL INFO NCCL_IB_DISABLE set by environment to 0.",
+        "node1:34:34 [3] NCCL INFO P2P plugin IBext",
+    ],
+)
+def test_where_rdma_was_asked_for_sockets_are_a_failure(asked: str) -> None:
+    absent = "node1:34:34 [3] NCCL INFO NET/IB : No device found."
+    assert explained(asked, absent, SOCKETS).first
+
+
+def test_a_library_that_is_missing_hides_devices_that_may_be_there() -> None:
+    missing = "node1:34:34 [3] NCCL INFO Failed to open libibverbs.so[.1]"
+    assert explained(missing, SOCKETS).first
 
 
 def test_the_gid_index_that_was_set_decides_between_causes() -> None:

@@ -46,7 +46,7 @@ def silent(why: Silence, *ranks: int, host: str | None = None) -> Silent:
         ),
         (
             lambda story: replace(story, not_understood=(NotUnderstood("a", 1, "b", 2),)),
-            "RDMA is in trouble here: a line is not understood",
+            "something failed here that may be RDMA: a line is not understood",
         ),
         (
             lambda story: replace(story, behind=(Behind("ras", "c", None, 9, (), (), 1),)),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmadiag.sieve.lines import ABOVE, BEFORE, BEHIND, CARRIED, COMPILED, Segment, Sieve
+from rdmadiag.sieve.lines import ABOVE, BEFORE, BEHIND, CARRIED, COMPILED, WHOLE, Segment, Sieve
 
 WORDS = {b"rdma": 1, b"ibv_": 1, b" qp ": 1, b"fail": 2, b"error": 2, b"both words": 3}
 SOURCE = Path(__file__).parents[2] / "rdmadiag" / "sieve" / "_sieve.c"
@@ -93,6 +93,7 @@ def test_how_the_bytes_arrive_makes_no_difference(
     sieve = Sieve(WORDS, library if compiled else None)
     whole = list(sieve.segments(io.BytesIO(text), 1 << 22))
     assert list(sieve.segments(Trickle(text, step), 4 * CARRIED)) == whole
+    assert sieve.end == text[-WHOLE:]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -169,7 +170,7 @@ def test_memory_does_not_grow_with_the_stream(line: bytes, newline: bytes) -> No
     """200 MB, of lines or of one line, in a process that says its peak."""
     program = (
         "import sys\n"
-        "from rdmadiag.sieve.lines import Sieve\n"
+        "from rdmadiag.sieve.lines import WHOLE, Sieve\n"
         "class Endless:\n"
         "    left = 200_000_000\n"
         f"    text = {line + newline!r}\n"

@@ -27,6 +27,7 @@ from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import Candidate, is_of_a_job
+from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
 from rdmadiag.fleet.lines import Label, Mark
@@ -268,7 +269,10 @@ class Collecting:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             self._known[key] = found
-        return found if isinstance(found, Meaning) else None
+        if not isinstance(found, Meaning):
+            return None
+        # Which way a rank goes is read as what introduces it.
+        return None if found.setting and found.setting.word in OF_THE_WAY else found
 
     def _writer(self, label: Label | None, text: str) -> Writer:
         of_launcher = labelled(label) if label else NOBODY

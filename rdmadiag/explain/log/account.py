@@ -15,7 +15,14 @@ from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import ENDED, EXACT, IN_WORDS, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.learned.threads import Similar
-from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
+from rdmadiag.explain.log.settings import (
+    BY_SOCKETS,
+    LISTED_DOWN,
+    PORT_ACTIVE,
+    RDMA_ASKED_FOR,
+    RDMA_OFF,
+    Setting,
+)
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -24,6 +31,7 @@ from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
+    from rdmadiag.explain.log.endings import Ending
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.meaning import Meaning
@@ -130,6 +138,7 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
+    other: Unknown | None = None  # how a program ended, in words that are not of RDMA
     similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
@@ -180,6 +189,7 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
+        self._end: tuple[int, Unknown] | None = None
         self.talk = Talk()
 
     @property
@@ -229,6 +239,11 @@ class Collector:
         else:
             self._add_group(number, meaning, self._groups)
 
+    def note_end(self, number: int, text: str, what: "Ending") -> None:
+        """How a program ended: what says most of it is kept, of these the first."""
+        if self._end is None or what < self._end[0]:
+            self._end = (what, Unknown(number, text[:TEXT_KEPT], 1))
+
     def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
         key: Key = (
@@ -271,6 +286,9 @@ class Collector:
     def account(self, lines: int, size: int, cases: "Cases | None" = None) -> Account:
         """All of it, in order; `cases` are those that were learned, else the package's."""
         self._hear_talk()
+        if BY_SOCKETS in self._settings and RDMA_ASKED_FOR not in self._settings:
+            for each in self._groups.values():
+                _as_fallback(each)
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
         worded = self._worded or (self._beside if not self._unknown else {})
@@ -304,6 +322,7 @@ class Collector:
             dropped=self._dropped,
             lines=lines,
             bytes=size,
+            other=self._end[1] if self._end else None,
         )
 
     def _hear_talk(self) -> None:
@@ -401,6 +420,17 @@ class Collector:
             return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _as_fallback(group: _Group) -> None:
+    """NCCL finds no device, says so for information, takes sockets: nobody asked it for RDMA.
+
+    Where the library is missing, the device may be there.
+    """
+    meaning = group.meaning
+    has_none = "no-rdma-device" in {each.label for each in meaning.causes[:2]}
+    if meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text:
+        group.meaning = replace(meaning, kind=Kind.NOTE, what=BY_SOCKETS)
 
 
 def _as_failure(group: _Group) -> _Group:

@@ -16,6 +16,7 @@ NOT_OUTPUT: Final = late(
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
     r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
+    r"|^\s*\|[^|]*`[^`|]+`[^|]*\|[^|]+\|"  # a table of a page, of several columns
     r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page about what is printed
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
@@ -59,5 +60,6 @@ _DETAIL: Final = late(
     r"\bUCX  ?(?:TRACE|DATA|REQ|FUNC|DEBUG(?!.*error (?:handler|callback) called))\b"
     r"|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
     r"|\bNCCL INFO dlvsym failed\b|<info> fi_getinfo: provider \w+ returned"
+    r"|\bfi_getinfo: provider (?:tcp|udp|sockets|shm|sm2|net|lnx|ofi_\w+) returned"
 )
 """What is tried in vain on healthy hosts too, and said to be a detail."""

@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes
 from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
+from rdmadiag.explain.log.errno_texts import in_english
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.identifiers import (
     errno_in,
@@ -48,7 +50,7 @@ from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import NOT_OUTPUT, QUOTED, is_cut_off, is_output, with_rest
 from rdmadiag.explain.log.settings import LISTED_DOWN, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
-from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, may_tell
+from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, is_warning, may_tell
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
@@ -71,6 +73,7 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         text = with_rest(text, after)
     if not is_candidate(text.encode()) or not is_output(text):
         return None
+    text = in_english(text)
     message = message_of(text)
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
         return None
@@ -79,13 +82,9 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         after[:TEXT_LIMIT].decode("utf-8", "replace"),
         above[-TEXT_LIMIT:].decode("utf-8", "replace"),
     )
-    known = (
-        _of_setting(found)
-        or _of_sign(found)
-        or of_completion(found)
-        or of_command(found)
-        or of_call(found)
-    )
+    if setting := _of_setting(found):
+        return setting
+    known = _of_sign(found) or of_completion(found) or of_command(found) or of_call(found)
     if message:
         return with_message(known, found, message)
     return known or of_identifiers(found) or _of_aftermath(found) or _of_nothing_known(found)
@@ -243,7 +242,11 @@ def _of_aftermath(found: Fields) -> Meaning | None:
     return None
 
 
-_OF_NCCL: Final = late(r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE)
+_OF_NCCL: Final = late(
+    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_"
+    r"|\bWatchdog caught collective operation timeout",
+    re.IGNORECASE,
+)
 """The last line of a job that failed, often all that its user has."""
 
 
@@ -261,7 +264,11 @@ def _of_nothing_known(found: Fields) -> Meaning | None:
 def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
     """Trouble that does not name RDMA, where the lines around it do."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
-    around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
+    if is_warning(text) and after.strip():  # else the report is cut off
+        report = takewhile(lambda each: _END_OF_REPORT not in each, _lines(after))
+        around = [each for each in report if not _OF_THE_HOST.search(each)]
+    else:
+        around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
     if not is_output(text) or is_healthy(text) or not is_trouble_beside(text, around):
         return None
     found = fields(text)
@@ -271,6 +278,9 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
 
 
 _BESIDE: Final = 4
+_END_OF_REPORT: Final = "[ end trace "
+_OF_THE_HOST: Final = late(r"\bModules linked in:|\bLast unloaded:|\bHardware name:")
+"""What a report of the kernel lists of the host, whatever it is of."""
 
 
 def _lines(text: bytes) -> list[str]:

@@ -12,7 +12,11 @@ from rdmadiag.frozen import dataclass
 
 RDMA_OFF: Final = "rdma-off"
 """NCCL is set to use no RDMA: that it has no device is as it should be."""
-
+BY_SOCKETS: Final = "by-sockets"
+"""NCCL goes by sockets."""
+RDMA_ASKED_FOR: Final = "rdma-asked-for"
+"""A device, or RDMA as the transport, was asked for: sockets are not what was meant."""
+OF_THE_WAY: Final = frozenset({BY_SOCKETS, RDMA_ASKED_FOR})
 
 LISTED_DOWN: Final = "port-listed-down"
 """The sign of a port that ibstat or ibdev2netdev lists: perhaps one of several."""
@@ -62,6 +66,18 @@ SETTINGS: Final = (
         late(r"max locked memory\s+\(kbytes, -l\) \d{2,5}$|^Max locked memory\s+\d{4,8}\s+\d"),
         frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP}),
         "memlock",
+    ),
+    Setting(
+        BY_SOCKETS,
+        late(r"\bNET/Socket : Using \[0\]|\bUsing network Socket\b|\bAssigned NET plugin Socket\b"),
+    ),
+    Setting(
+        RDMA_ASKED_FOR,
+        late(
+            r"\bNCCL_IB_(?:HCA|TC|ROCE_VERSION_NUM) set (?:to|by environment to) \S"
+            r"|\bNCCL_NET set by environment to IB\b|\bNCCL_IB_DISABLE set by environment to 0"
+            r"|\bP2P plugin IBext|\bNET/IB : Using \[0\]\w+:\d"
+        ),
     ),
 )
 

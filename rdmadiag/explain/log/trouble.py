@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.explain.log.late import late
+from rdmadiag.explain.log.of_the_job import is_of_the_job
 
 _NAMED: Final = late(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
@@ -106,6 +107,7 @@ _STRONG: Final = late(
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
     r"|\bno RDMA connection\b"
+    r"|\b(?:R?IP|PC is at|pc ?): ?(?:[\da-f]{4}:)?(?:\[<\w+>\] )?\w+\+0x"
     r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]"
     r"|\bWARNING: CPU: \d+ PID: \d+ at |-\[ cut here \]-"
     r"|\b(?:status|ret|rc) ?[:=] ?-[1-9]\d{0,2}\b|\bheartbeat missed"
@@ -142,7 +144,7 @@ _OTHER: Final = late(
     r"|satisfies the requirement|matching distribution|locate package|unmet dep"
     r"|^(?:E|Err): |^fatal: |\brdma-ndd\b|\bconfigure: error|Could NOT find \w+ \(missing"
     # a provider that is not installed, and a socket that was closed before
-    r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
+    r"|^ENV parameter: |ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits
     r"|^\s*(?:#|--?[A-Za-z]|export |declare -|set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
@@ -222,14 +224,24 @@ def names_rdma(text: str) -> bool:
 
 def may_tell(text: str) -> bool:
     """Whether the line may tell of trouble: it is none of information, prose or other programs."""
-    if not _SEVERE.search(text) and _MILD.search(text):
+    if is_mild(text):
         return False
     return not (_OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
 
 
+def is_mild(text: str) -> bool:
+    """Whether its program marks it as information."""
+    return _SEVERE.search(text) is None and _MILD.search(text) is not None
+
+
+def names_trouble(text: str) -> bool:
+    """Whether it has a word of trouble, of whatever, and none that takes it back."""
+    return _STRONG.search(_HARMLESS.sub(" ", text)) is not None
+
+
 def is_trouble(text: str) -> bool:
     """Whether the line itself says that something of RDMA is in trouble."""
-    if text.strip() in _BARE or _STANDS_STILL.search(text):
+    if text.strip() in _BARE or _STANDS_STILL.search(text) or is_of_the_job(text):
         return True
     severe = _SEVERE.search(text) is not None
     if not severe and _MILD.search(text):
@@ -251,13 +263,15 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
 
     What is only said for information, as the devices that are used, names no subject.
     """
-    if not _SEVERE.search(text) and _MILD.search(text):
+    if is_mild(text):
         return False
     if not _STRONG.search(_HARMLESS.sub(" ", text)) or _ELSEWHERE.search(text):
         return False
     if _OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text):
         return False
     if _SUBSYSTEM.search(text):
+        return False
+    if _OF_THE_KERNEL.search(text) and not (_STOPS.search(text) or is_warning(text)):
         return False
     said = " ".join(
         _HARMLESS.sub(" ", _SYSLOG.sub("", each))
@@ -288,6 +302,18 @@ _SUBSYSTEM: Final = late(
     r"[A-Za-z][\w/.-]*(?: [0-9a-f:.]{7,})?: "
 )
 """A line of the kernel that begins with whose it is: `overlayfs: failed to set xattr on upper`."""
+
+_OF_THE_KERNEL: Final = late(r"^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: ")
+"""Its lines follow each other as they come: one that does not say whose it is, is nobody's."""
+_STOPS: Final = late(r"\bBUG: |\bOops\b|\bgeneral protection|\bpanic\b|\bstack segment")
+"""A crash of the kernel, of whatever was done before."""
+_WARNING: Final = late(r"-\[ cut here \]-|\bWARNING: CPU: \d+ PID: \d+ at ")
+
+
+def is_warning(text: str) -> bool:
+    """A report of the kernel's: the file in it, or the calls below it, say whose it is."""
+    return _WARNING.search(text) is not None
+
 
 _STANDS_STILL: Final = late(
     r"\btask (?:rdma|ib_?\w*|iw_\w+|mlx\w+|k?iblnd\w*|rping|ucmatose|iwpmd|opensm|nvme(?:t_rdma)?)"

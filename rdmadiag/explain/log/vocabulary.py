@@ -64,6 +64,7 @@ CONTEXT: Final = (
     "pcieport", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
+    "ccom warn", "rccl warn",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
     "mv2_", " cq:", "smcr_", "qib ",
     # calls of rsockets, which the examples of librdmacm print
@@ -104,8 +105,30 @@ TROUBLE: Final = (
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
     "missed", "status: -", "rc = -", "already in use", "bogus", "err handler", "no context",
+    " rip: ", " ip: ", " pc is at ",
 )
 """Words that a line about a failure has."""
+
+ABROAD: Final = (
+    " adres", " datei", " dispo", " długi", " está ", " jest ", " non s", "a dużo", "adresse",
+    "arquivos", "bindun", "brak d", "brisé ", "błąd w", "conexión", "conexão", "connecté",
+    "connexion", "corrisponde", "datenübergabe", "demasiado", "denegado", "dirección",
+    "dispositivo", "dostęp", "e non ", "e trop", "ede nã", "endereço", "entrada", "esaurito",
+    "fehler", "ficher", "gerät ", "ichier", "implementada", "inaccesible", "indirizzo",
+    "indisponível", "interrotta", "invalide", "istnieje", "katalogu", "keine ", "memoria",
+    "mensagem", "mento ", "messaggio", "miejsca", "mémoire", "n non ", "nicht ", "non è ",
+    "não há", "o exis", "o nega", "onness", "operac", "operação", "oppi f", "possível", "połącz",
+    "protocolo", "protok", "przerwany", "przydzielić", "périphérique", "quebrado", "remota",
+    "rreur ", "rrore ", "stente", "sy do ", "t ist ", "tubería", "urządz", "verfügbar",
+    "zaimplementowana", "éseau ", "ôte ci", "ły arg", "Невозможно", "Недопустимый",
+    "Недостаточно", "Неправильный", "Ошибка", "выключен", "держив", "доступ", "используется",
+    "канала", "каталога", "лишком", "маршрута", "оедине", "работает", "стройс", "существует",
+    "ция не", "です", "ました", "ます", "ません", "ルエラー", "不支持的", "主机关闭", "地址",
+    "尚未连接", "拒绝连接", "数未实现", "文件", "断开", "无效的参", "无法分配", "权限不够",
+    "没有", "消息过长", "网络", "许的操作", "资源", "连接被对", "连接超时", "错误", "니다",
+    "부적절한", "없음", "연결", "오류", "자원이", "주소가", "파이프가", "파일이", "하지", "허가",
+)
+"""Words of trouble, too: each text of explain.log.errno_texts has one."""
 
 BOTH: Final = (
     "rip: 0010:",
@@ -126,7 +149,10 @@ BOTH: Final = (
     "qplib: cmdq[", "prov_err", "fi_getinfo: -", "remote memory access",
     "gid_index set by environment to 0", "gid index       : 0", "has no associated network",
     "max locked memory    ", "network gib not", "devices() returned 0", "function:    ibv_",
-    "nccl_ib_disable set by environment to 1", "unresponsive receiver", "invalid receiver queue",
+    "nccl_ib_disable set by environment to ", "using network socket", "net/socket : using [0]",
+    "net plugin socket", "nccl_ib_hca set ", "nccl_ib_tc set ",
+    "nccl_ib_roce_version_num set ", "nccl_net set by environment to ib", "p2p plugin ibext",
+    "unresponsive receiver", "invalid receiver queue",
     "receiver connection aborted", "address handle at remote", "remote memory registration",
     "(sgl) too short", "peermappingoverride", "involving a call", "fatal: transport error",
     "connection schemes reported", "ud-capable verbs devices",
@@ -157,6 +183,15 @@ BOTH: Final = (
     "invalid hostname or ip address",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
+    # launchers, and the sockets by which ranks meet: explain.log.trouble
+    "orte_error_log: ", "prte error: ", "opal error: ", "pmix error: ", "ncclsocket",
+    "socket interface found", "(ei00", "gloo/transport/", "the client socket has ", "-e- ",
+    "[mpiexec@", "[proxy:", "[bstrap:", "pmixp_", "occurred in mpi_init", "mpi_init: ",
+    "mpi_init_thread: ", "internal_init: ", "internal_init_thread: ", "systemnotready",
+    "system not yet initialized", "connectfullmesh",
+    "gloo::ioexc", "gloo::timeout", "distnetworkerror", "diststoreerror", "rendezvousconn",
+    "rendezvoustime", "rendezvousclosed", "  assertion `", "  fatal: ",
+    "ncclinternalerror", "socketpoll", "socketstart", "socketfinalize",
     "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
 )
@@ -195,7 +230,7 @@ def _bytes(words: Iterable[str]) -> tuple[bytes, ...]:
 
 NARROW: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in TROUBLE},
+    **{word.encode(): 2 for word in (*TROUBLE, *ABROAD)},
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
     **{word.encode(): 3 for word in STEPS},
@@ -206,7 +241,9 @@ NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
 """The same, and lines that are looked at for what stands around them."""
 
 _CONTEXT: Final = _bytes(CONTEXT)
-_TROUBLE: Final = _bytes(TROUBLE)
+_TROUBLE: Final = _bytes((*TROUBLE, *ABROAD))
+_ABROAD: Final = _bytes(ABROAD)
+_ABROAD_ASCII: Final = _bytes([word for word in ABROAD if word.isascii()])
 _SUFFICIENT: Final = _bytes((*BOTH, *AFTERMATH))
 _NEAR: Final = _bytes(NEAR)
 _NEAR_TOO: Final = _bytes(NEAR_TOO)
@@ -224,6 +261,11 @@ def is_near_candidate(line: bytes) -> bool:
     """Whether it is looked at for what stands around it."""
     low = line.lower()
     return _has(low, _NEAR) or (_has(low, _NEAR_TOO) and is_candidate(line))
+
+
+def is_abroad(line: bytes) -> bool:
+    """Whether it may have the text of an errno in another language than English."""
+    return _has(line.lower(), _ABROAD_ASCII if line.isascii() else _ABROAD)
 
 
 def is_candidate(line: bytes) -> bool:

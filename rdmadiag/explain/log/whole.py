@@ -16,6 +16,7 @@ from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
 from rdmadiag.explain.log.kind import OF_RDMA, Found, Kind
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
+from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
 from rdmadiag.explain.log.signs import AFTERMATH
@@ -46,7 +47,9 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     said = [line for _, line in lines]
     weighed = (learned or shipped()).weights(said, collector.found)
     if collector.says_trouble:
-        if max(weighed) < LEAST and not any(AFTERMATH.search(each) for each in said):
+        if max(weighed) < LEAST and not any(
+            AFTERMATH.search(each) or is_of_the_job(each) for each in said
+        ):
             collector.forget_what_is_not_understood()
         return
     heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > LEAST]

@@ -17,9 +17,11 @@ from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.log.catalogue import message_of
+from rdmadiag.explain.log.endings import ending_in_short
 from rdmadiag.explain.log.kind import Found
 from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.learned.cases import lines_of
+from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.trouble import is_trouble, may_tell, names_rdma
 from rdmadiag.frozen import dataclass
@@ -124,6 +126,10 @@ def features_of(lines: Sequence[str], found: Found) -> tuple[frozenset[str], ...
 def _by_rules(line: str) -> Iterable[str]:
     if is_trouble(line):
         yield "SAYS TROUBLE"
+    if is_of_the_job(line):
+        yield "OF THE JOB"
+    if end := ending_in_short(line):
+        yield f"END {end.name}"
     if not is_output(line):
         yield "NOT PRINTED"
     if not may_tell(line):

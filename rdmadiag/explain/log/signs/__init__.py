@@ -65,7 +65,8 @@ def sign_of(text: str, platform: str) -> Sign | None:
 
 
 AFTERMATH: Final = late(
-    r"watchdog caught|ncclRemoteError|ncclSystemError|unhandled system error|remote process exited"
+    r"watchdog caught|nccl(?:Remote|System|Internal)Error|unhandled system error"
+    r"|NCCL error in.{0,160}, internal error|remote process exited"
     r"|closed by remote|MPI_ABORT|communicator was aborted|exited on signal|socketProgress"
     r"|NIXL_ERR_|reset by remote peer|RDMA_CM_EVENT_DISCONNECTED",
     re.IGNORECASE,

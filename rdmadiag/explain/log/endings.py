@@ -1,0 +1,107 @@
+"""How a program ended that failed, whatever it was: no sign of RDMA, and none that all is well.
+
+A log in which nothing of RDMA failed may be that of a job that did. Such a line is quoted, so that
+nobody takes the log for that of a healthy job. It is looked for where a log ends.
+
+>>> ending_of("[rank3]: RuntimeError: shape mismatch")
+<Ending.REASON: 1>
+>>> ending_of("srun: error: node7: task 3: Exited with exit code 1")
+<Ending.STATUS: 2>
+>>> ending_of("step 40: exit code 0") is None
+True
+"""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.explain.log.catalogue import is_healthy
+from rdmadiag.explain.log.fields import cleaned
+from rdmadiag.explain.log.kind import Found
+from rdmadiag.explain.log.late import late
+from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.trouble import may_tell, names_trouble
+from rdmadiag.explain.log.whole import MOST_LINES
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.account import Collector
+
+
+class Ending(IntEnum):
+    """What a line says of an end; what says most is least."""
+
+    REASON = 1  # an exception, a fault, memory that was gone
+    STATUS = 2  # that it ended, and with what number or signal
+    TROUBLE = 3  # that something failed; in a short text alone
+
+
+_REASON: Final = late(
+    # an exception as Python prints it last, below what ranks and Ray put before a line
+    r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: |(?:ERROR|CRITICAL) [\d: .,-]*){0,4}"
+    r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: |$)"
+    r"|\bterminate called after throwing|^\s*what\(\):  |^panic: "
+    r"|\b[Oo]ut of memory: Kill|\boom[-_]kill|\bOOMKilled\b|\bCUDA out of memory\b"
+    r"|\b[Ss]egmentation fault|\bCaught signal \d|\bcore dumped\b|\bSIG(?:SEGV|ABRT|BUS|KILL)\b"
+    r"|\bCUDA error\b|\b[Cc]uda failure\b|\bKernel panic\b|\bBUG: unable\b|\bOops: "
+    r"|\bgeneral protection\b|\b[Ff]atal error: "
+)
+_STATUS: Final = late(
+    r"\bexit(?:ed)?(?: with)?(?: \w+)?[ -]?(?:code|status)[\"']?(?: of)?[ :=(]+-?[1-9]\d*\b"
+    r"|\bexitcode *: -?[1-9]|\bBAD TERMINATION\b|\bexited on signal\b"
+    r"|\b[Nn]on-?zero (?:exit )?status"
+    r"|\bMPI_ABORT was invoked|\b[Kk]illed by\b|^(?:srun|slurmstepd): error: |\bCANCELLED AT\b"
+    r"|\bCrashLoopBackOff\b|\bBack-off restarting\b|^Traceback \(most recent call last\)"
+)
+
+_WORDS: Final = (
+    *(
+        b"error",
+        b"exception",
+        b"terminate",
+        b"what():",
+        b"panic:",
+        b"memory",
+        b"oom",
+        b"fault",
+        b"signal",
+    ),
+    *(b"dumped", b"sig", b"cuda", b"panic", b"bug:", b"oops:", b"exit", b"termination", b"status"),
+    *(b"mpi_abort", b"killed", b"cancelled", b"crashloop", b"back-off", b"traceback"),
+)
+"""One of them is in whatever fits the patterns, in small letters: most logs end without."""
+
+
+def read_end(collector: "Collector", text: bytes, lines: int) -> None:
+    """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
+    if collector.found is Found.FAILURE:
+        return
+    is_short = lines <= MOST_LINES
+    low = text.lower()
+    if not is_short and not any(word in low for word in _WORDS):
+        return
+    last = text.decode("utf-8", "replace").split("\n")
+    if last[-1] == "":
+        last.pop()
+    first = lines - len(last) + 1
+    look = ending_in_short if is_short else ending_of
+    for number, line in enumerate(last, first):
+        plain = cleaned(line)
+        if found := look(plain):
+            collector.note_end(number, plain, found)
+
+
+def ending_of(text: str) -> Ending | None:
+    """Of one line that says of no trouble of RDMA."""
+    found = None
+    if _REASON.search(text):
+        found = Ending.REASON
+    elif _STATUS.search(text):
+        found = Ending.STATUS
+    return found if found and is_output(text) and may_tell(text) else None
+
+
+def ending_in_short(text: str) -> Ending | None:
+    """The same; in a short text a line that only names trouble counts, too."""
+    found = ending_of(text)
+    if found or not (names_trouble(text) and is_output(text) and may_tell(text)):
+        return found
+    return None if is_healthy(text) else Ending.TROUBLE

@@ -1,0 +1,117 @@
+"""How a program ended that failed of something else is quoted: no log of it is called OK."""
+
+import io
+
+import pytest
+
+from rdmadiag.explain.log.account import Account
+from rdmadiag.explain.log.endings import Ending, ending_in_short, ending_of, read_end
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.sieve.lines import Sieve
+
+
+def read(log: str) -> Account:
+    """As the command reads a log, but for what was learned."""
+    sieve = Sieve(NEEDLES)
+    collector = collect(sieve.segments(io.BytesIO(log.encode())))
+    read_end(collector, sieve.end, sieve.lines)
+    return collector.account(sieve.lines, sieve.bytes)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: invalid sample",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank3]: RuntimeError: DataLoader worker (pid 7) exited unexpectedly",
+        "(RayWorker pid=7, ip=192.0.2.7) KeyError: 'model'",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "[  400.000001] Out of memory: Killed process 4411 (python) total-vm:812kB",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.",
+        "n1:9:9 [0] include/alloc.h:125 NCCL WARN Cuda failure 2 'out of memory'",
+        "job.sh: line 1: 4411 Segmentation fault (core dumped) ./solver",
+        "[ 2853.9] BUG: unable to handle kernel NULL pointer dereference at 0",
+    ],
+)
+def test_a_reason(line: str) -> None:
+    assert ending_of(line) is Ending.REASON
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: node01: tasks 0-7: Exited with exit code 1",
+        "slurmstepd: error: *** STEP 811.0 ON node01 CANCELLED AT 2026-05-02T01:05:30 ***",
+        "= BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "mpirun noticed that process rank 3 with PID 7 on node n1 exited on signal 9 (Killed).",
+        "  exitcode  : -9 (pid: 4411)",
+        "Warning  BackOff  kubelet  Back-off restarting failed container",
+    ],
+)
+def test_a_status(line: str) -> None:
+    assert ending_of(line) is Ending.STATUS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 40: exit code 0",
+        "exitcode : 0",
+        "[INFO] retried after a TimeoutError: the peer was late",
+        "# RuntimeError: in a comment",
+        "If you see a RuntimeError: restart the job",
+        "the solver returns a ValueErrors object",
+    ],
+)
+def test_no_ending(line: str) -> None:
+    assert ending_of(line) is None
+    assert ending_in_short(line) is None
+
+
+def test_what_only_names_trouble_counts_in_a_short_text() -> None:
+    line = "ERROR: failed to save the checkpoint: no space left on /mnt/ckpt"
+    assert ending_of(line) is None
+    assert ending_in_short(line) is Ending.TROUBLE
+    assert read(f"step 1\n{line}\n").other is not None
+    assert read("step 1\n" * 100 + f"{line}\n").other is None
+
+
+def test_the_first_reason_is_kept_before_what_followed_from_it() -> None:
+    other = read(
+        "srun: error: n1: task 0: Exited with exit code 1\n"
+        "ValueError: invalid sample\n"
+        "RuntimeError: a worker died\n"
+        "ERROR: the job failed\n"
+    ).other
+    assert other is not None
+    assert (other.line, other.text) == (2, "ValueError: invalid sample")
+
+
+def test_the_end_of_a_long_log_is_looked_at_with_the_numbers_of_its_lines() -> None:
+    other = read("step\n" * 100_000 + "ValueError: invalid sample\nbye\n").other
+    assert other is not None
+    assert other.line == 100_001
+
+
+def test_far_above_the_end_of_a_long_log_nothing_is_looked_for() -> None:
+    assert read("ValueError: it was caught\n" + "step\n" * 100_000).other is None
+
+
+def test_a_failure_that_is_known_needs_no_other() -> None:
+    account = read("NCCL WARN Call to ibv_modify_qp failed with 110\nValueError: bad\n")
+    assert account.first is not None
+    assert account.other is None
+
+
+def test_a_healthy_log_has_none() -> None:
+    assert read("NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\nstep 1 loss 2\n").other is None
+
+
+@pytest.mark.parametrize("piece", ["[a] ", "(a) ", "1: ", "a.", "ERROR 1 ", "exit "])
+def test_no_line_takes_long(piece: str) -> None:
+    import time
+
+    began = time.process_time()
+    ending_of((piece * 4096)[:4096] + "Error")
+    assert time.process_time() - began < 1.0
