@@ -38,6 +38,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_neighbours": ({},),
     "parse_soliciting": ({},),
     "parse_qdiscs": ({},),
+    "parse_queue": ("bfifo",),
     "parse_filters": ({}, "in"),
     "parse_packet_filter": (b"",),
     "parse_elements": (2, True),

@@ -101,11 +101,11 @@ def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
     for (_, index, _, parent, _), kind, row in _rows(reply):
         netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
         bucket = parse_bucket(row.get(_OPTIONS, b"")) if kind == "tbf" else None
-        queue = parse_queue(kind, row.get(_OPTIONS, b""))
+        queue = parse_queue(row.get(_OPTIONS, b""), kind)
         yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem, bucket, queue)
 
 
-def parse_queue(kind: str, options: bytes) -> Queue | None:
+def parse_queue(options: bytes, kind: str) -> Queue | None:
     """TCA_OPTIONS of bfifo and pfifo; None of others, and where they are cut short."""
     if kind not in (_BY_BYTES, *_BY_PACKETS) or len(options) < 4:
         return None

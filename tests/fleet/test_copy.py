@@ -146,6 +146,7 @@ def test_a_command_runs_out_of_it_without_any_package_of_that_python(
     assert out[:15] == alike.stdout[:15]
 
 
+@pytest.mark.slow
 def test_nodes_answer_as_if_it_were_installed_there(fleet: Fleet, scratch: Path) -> None:
     what = Launch(("n1", "n2"), ("gids", "--device", "a b;$(id)"), Ssh())
     found = launch_copied(what, sys.executable, None)
@@ -301,6 +302,7 @@ def test_where_it_does_not_come_whole_nothing_is_run(scratch: Path) -> None:
     assert done.stderr.startswith(copy.OURS + b"only 4 of 9 bytes arrived")
 
 
+@pytest.mark.slow
 def test_one_copy_for_nodes_of_several_pythons_has_what_each_needs(
     fleet: Fleet, scratch: Path, tmp_path: Path
 ) -> None:

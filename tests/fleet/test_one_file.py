@@ -75,6 +75,7 @@ def test_it_runs_without_an_environment_and_without_a_package(file: Path, scratc
     assert (found.returncode, found.stdout, found.stderr) == (0, f"rdmadiag {__version__}\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
 def test_a_python_that_does_not_know_where_it_is_runs_it_too(file: Path, scratch: Path) -> None:
     """As by `env -i python3 FILE`: no PATH to find itself in."""
@@ -90,17 +91,20 @@ def test_a_python_that_does_not_know_where_it_is_runs_it_too(file: Path, scratch
     assert (found.returncode, found.stdout) == (0, f"rdmadiag {__version__}\n"), found.stderr
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_command(file: Path, scratch: Path) -> None:
     found = ran(file, scratch, "preflight", "--sample", "roce-empty-gid-table")
     assert found.returncode == 2
     assert "[sample roce-empty-gid-table]" in found.stdout
 
 
+@pytest.mark.slow
 def test_its_standard_input_is_that_of_the_command(file: Path, scratch: Path) -> None:
     found = ran(file, scratch, "explain", "--log", "-", fed="nothing of RDMA\n")
     assert (found.returncode, "1 line" in found.stdout) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_command_too(file: Path, scratch: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-S", str(file), "watch", "--lines", "--for", "120"],

@@ -306,7 +306,7 @@ def test_netem_says_what_it_does() -> None:
 def test_a_queue_has_room_for_bytes_or_for_packets(
     kind: str, options: bytes, expected: Queue | None
 ) -> None:
-    assert parse_queue(kind, options) == expected
+    assert parse_queue(options, kind) == expected
 
 
 @pytest.mark.parametrize(("flags", "by_program"), [(1, True), (0, False)])

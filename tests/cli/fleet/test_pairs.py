@@ -399,6 +399,7 @@ os.execv(sys.executable, [sys.executable, folder + "/player.py", node, "copied",
 """
 
 
+@pytest.mark.slow
 def test_a_copy_is_sent_in_each_round_with_its_job_and_who_cannot_run_it_is_left_out(
     players: Players, rdmadiag: Rdmadiag
 ) -> None:

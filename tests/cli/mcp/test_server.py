@@ -116,6 +116,7 @@ def test_a_child_that_answers_nothing_is_a_bug_of_ours(monkeypatch: pytest.Monke
     assert "a bug of ours, exit 1: boom" in failed[1]
 
 
+@pytest.mark.slow
 def test_a_client_asks_each_tool_on_stdin_and_stdout() -> None:
     arguments = ["-m", "rdmadiag", "mcp", "--records", SAMPLES]
     started = stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
