@@ -46,16 +46,20 @@ unit: $(VENV)/ready
 unit-%: $(VENV)/ready
 	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" --part=$*/$(words $(PARTS))
 
-# Property tests at length and slow tests, with branch coverage: what CI runs after `test`.
-# Tests marked `once` are those of `test` alone.
+# Slow tests and property tests at length; beside them all but slow ones once more, with branch
+# coverage, under which they take twice the time: what CI runs after `test`. Tests marked `once`
+# are those of `test` alone.
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	@$(SIDE_BY_SIDE) $(PARTS:%=covered-%)
+	@$(SIDE_BY_SIDE) $(PARTS:%=covered-%) $(PARTS:%=long-%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 covered-%: $(VENV)/ready
-	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "slow or not once" --part=$*/$(words $(PARTS))
+	$(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "not slow and not once" --part=$*/$(words $(PARTS))
+
+long-%: $(VENV)/ready
+	HYPOTHESIS_PROFILE=large $(BIN)/python -m pytest -q -p no:cacheprovider -m "slow or hypothesis and not once" --part=$*/$(words $(PARTS))
 
 # docs/*.md and man/*.1 that are generated from the code; tests compare them.
 docs: $(VENV)/ready

@@ -8,6 +8,8 @@ import pytest
 from lab import apt, kernel
 from lab.failure import EX_LATE, LabFailure
 
+pytestmark = pytest.mark.once
+
 LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4711 (apt-get)"
 
 

@@ -12,6 +12,8 @@ from lab.attempt import until
 from lab.boot import Boot, Guest, watch
 from lab.failure import EX_LATE, EX_UNAVAILABLE, LabFailure
 
+pytestmark = pytest.mark.once
+
 STUBBORN = "trap '' TERM; echo $$; sleep 300 & echo $!; touch started; wait"
 
 

@@ -3,8 +3,12 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lab.plan import in_short, parts, shards
 from lab.uml_kernel import rows
+
+pytestmark = pytest.mark.once
 
 LABS = Path(__file__).parent / "lab"
 

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from lab.recorded import comparable, differences
+
+pytestmark = pytest.mark.once
 
 
 def document(pid: int, seconds: float) -> dict[str, Any]:

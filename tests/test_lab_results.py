@@ -4,6 +4,8 @@ import pytest
 
 from lab import results
 
+pytestmark = pytest.mark.once
+
 JUNIT = """<testsuites><testsuite>
 <testcase classname="tests.lab.guest.test_cm" name="test_passes"/>
 <testcase classname="tests.lab.guest.test_cm" name="test_breaks">

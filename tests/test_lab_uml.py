@@ -9,6 +9,8 @@ from lab import guest, uml
 from lab.boot import Guest
 from lab.plan import shards
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:

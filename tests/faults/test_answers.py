@@ -20,6 +20,8 @@ from faults.answers import (
 )
 from faults.table import Fault
 
+pytestmark = pytest.mark.once
+
 FAULT = Fault(
     name="one",
     family="some",

@@ -1,8 +1,12 @@
 """The page of scores."""
 
+import pytest
+
 from faults.answers import NOTHING, Answer
 from faults.score import WAYS, Scored, tables
 from faults.table import Fault
+
+pytestmark = pytest.mark.once
 
 RIGHT, WRONG = Answer("no-route", "left"), Answer("memlock", "right")
 

@@ -18,6 +18,8 @@ from rdmadiag.fleet.one_file import OneFile, one_file
 from rdmadiag.fleet.wheels import NoArchive
 from tests.fleet.test_wheels import wheels_in
 
+pytestmark = pytest.mark.once
+
 HERE = f"3.{sys.version_info[1]}"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from rdmadiag.verbs import abi
 
+pytestmark = pytest.mark.once
+
 STRUCTURES = [
     found
     for found in vars(abi).values()

@@ -11,6 +11,8 @@ import pytest
 from rdmadiag.verbs import cm_abi
 from rdmadiag.verbs.abi import Struct
 
+pytestmark = pytest.mark.once
+
 STRUCTURES = [
     found
     for found in vars(cm_abi).values()

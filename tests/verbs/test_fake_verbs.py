@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 DRIVER = Path(__file__).with_name("driver.py")
 ROOT = Path(__file__).parents[2]
 BASE = """
