@@ -254,20 +254,21 @@ def _steps(out: Console, lines: tuple[str, ...]) -> None:
 
 
 def _followed(out: Console, account: Account, first: Failure | None) -> None:
+    if first is None:
+        return
     followed = [each for each in account.consequences if each is not first]
-    if first is None or not (followed or account.aftermath):
+    same = [each for each in account.aftermath_lines if each in first.lines]
+    aftermath = account.aftermath - len(same)
+    if not (followed or aftermath):
         return
     out.print()
     say(out, "Consequences, not causes:")
     for each in followed[:_OTHERS]:
         say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
-    if account.aftermath:
-        numbers = ", ".join(map(str, account.aftermath_lines))
-        at = "line" if account.aftermath == 1 else "lines"
-        say(
-            out,
-            f"  {counted(account.aftermath, 'line')} of aborts and watchdogs ({at} {numbers})",
-        )
+    if aftermath:
+        numbers = ", ".join(str(each) for each in account.aftermath_lines if each not in same)
+        at = "line" if aftermath == 1 else "lines"
+        say(out, f"  {counted(aftermath, 'line')} of aborts and watchdogs ({at} {numbers})")
 
 
 def _noted(out: Console, account: Account) -> None:
@@ -282,11 +283,12 @@ def _noted(out: Console, account: Account) -> None:
 
 def _other(out: Console, account: Account) -> None:
     """What ended a program, and is not said to be RDMA: it may have come first."""
-    if account.other is None or (account.first and account.first.what not in UNSURE):
+    first, other = account.first, account.other
+    if other is None or (first and (first.what not in UNSURE or other.line in first.lines)):
         return
     out.print()
     say(out, "Not of RDMA, by its words:")
-    verbatim(out, f"    {account.other.line}: {printable(account.other.text)}")
+    verbatim(out, f"    {other.line}: {printable(other.text)}")
 
 
 def _not_understood(out: Console, account: Account) -> None:

@@ -74,6 +74,15 @@ def test_the_text_of_a_failure(log: Callable[[str], str], rdmadiag: Rdmadiag) ->
     assert "5: n1:1:2 [0] NCCL WARN" in out
 
 
+def test_a_line_that_ends_a_program_and_stands_first_is_no_consequence_of_itself(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    line = "insmod: ERROR: could not insert module ./zap.ko: Key was rejected by service"
+    out = rdmadiag("explain", "--log", log(f"e1000e: NIC Link is Up\n{line}\n")).out
+    assert out.count("zap.ko") == 1
+    assert "Consequences" not in out
+
+
 def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:
     document = rdmadiag("explain", "--json", "--log", log(FAILED)).document
     assert {*document} == {
