@@ -51,7 +51,7 @@ unit-%: $(VENV)/ready
 # are those of `test` alone.
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	@$(SIDE_BY_SIDE) $(PARTS:%=covered-%) $(PARTS:%=long-%)
+	@$(SIDE_BY_SIDE) $(PARTS:%=long-%) $(PARTS:%=covered-%)  # the former wait more
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -24,6 +24,8 @@ from rdmadiag.verbs.protocol import End, frame
 from rdmadiag.verbs.records import encode
 from tests.verbs.attempts import DARWIN_END, DARWIN_SCRIPT, LINUX_END, LINUX_SCRIPT, request
 
+pytestmark = pytest.mark.once
+
 CHECKOUT = Path(__file__).parents[2]
 HERE = LINUX_END
 MAC_GID = "::ffff:169.254.11.1"
