@@ -5,6 +5,7 @@ import os
 import signal
 import tarfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 
 from campaign import forge, parsers, pure, records, signals
 from campaign.mutation import Mutator, mutated_json
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing
+from rdmadiag.host import Why, netlink
 
 pytestmark = pytest.mark.once
 
@@ -71,6 +73,12 @@ def test_every_parser_of_the_sources_is_attacked_and_understands_a_seed() -> Non
     for name in ("sources.sysfs.parse_gid", "sources.nldev.parse_port"):
         parse = parsers._parser(name).parse
         assert not isinstance(parse(parsers._seeds(name)[0]), Missing)
+
+
+def test_each_parser_is_given_what_it_takes() -> None:
+    for each in pure.parsers():
+        with suppress(*each.may_raise):
+            each.parse(netlink.attribute(1, b"\1\0\0\0"))
 
 
 def test_the_same_seed_makes_the_same_inputs() -> None:

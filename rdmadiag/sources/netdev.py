@@ -84,9 +84,9 @@ def _conf(af_spec: bytes, version: int, index: int) -> int | Missing:
     return Missing(Why.ABSENT, name)
 
 
-def parse_xdp(content: bytes | None) -> str | Missing:
+def parse_xdp(content: bytes) -> str | Missing:
     """IFLA_XDP → where a program of XDP is: "none", "generic" (the kernel's), "driver"."""
-    found = dict(netlink.attributes(content or b"")).get(_XDP_ATTACHED)
+    found = dict(netlink.attributes(content)).get(_XDP_ATTACHED)
     if not found:
         return Missing(Why.ABSENT, "IFLA_XDP")
     return _XDP[found[0]] if found[0] < len(_XDP) else str(found[0])
@@ -160,7 +160,7 @@ def _netdev(
         rp_filter=parse_rp_filter(raw(message, "IFLA_AF_SPEC") or b""),
         arp_filter=parse_arp_filter(raw(message, "IFLA_AF_SPEC") or b""),
         hop_limit=parse_hop_limit(raw(message, "IFLA_AF_SPEC") or b""),
-        xdp=parse_xdp(raw(message, "IFLA_XDP")),
+        xdp=parse_xdp(raw(message, "IFLA_XDP") or b""),
     )
 
 
