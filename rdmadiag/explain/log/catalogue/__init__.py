@@ -5,7 +5,7 @@ stage, causes (the likeliest first), the message, and the condition by which the
 `*` stands for what is printed there; case and white space do not count. Kind `healthy` is what a
 stack prints on healthy hosts too: a probe that fell back, a setting that was tried in vain. Kind
 `aftermath` is what ends a job whatever failed in it: alone, it says nothing of RDMA. Kind `ending`
-ends a job that waited for others: its causes are told where the log has no failure. Kind `beside`
+ends a job that waited for others: its causes are named where the log has no failure. Kind `beside`
 is a failure of what other programs stand on as well, a kernel module or a library: it counts where
 the lines around it are of RDMA, or of a job that uses it.
 
