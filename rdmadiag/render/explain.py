@@ -15,7 +15,7 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
+from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause, Other
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
@@ -87,8 +87,7 @@ def _answer(account: Account, name: str) -> Text:
         line.append("  there is nothing in this log", style="")
     elif account.other:
         line = Text("OTHER", style="bold yellow")
-        line.append("  something failed, and no line here says that RDMA did: ", style="")
-        line.append(_short(account.other.text))
+        line.append(f"  {_other_failure(account.other)}", style="")
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")
@@ -96,6 +95,13 @@ def _answer(account: Account, name: str) -> Text:
             line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
+
+
+def _other_failure(other: Other) -> str:
+    if other.causes:
+        return f"no line here says that RDMA failed; likely {printable(other.causes[0].text)}"
+    what = "something failed, and no line here says that RDMA did"
+    return f"{what}: line {other.line}: {_short(other.text)}"
 
 
 def _short(text: str) -> str:
@@ -286,9 +292,16 @@ def _other(out: Console, account: Account) -> None:
     first, other = account.first, account.other
     if other is None or (first and (first.what not in UNSURE or other.line in first.lines)):
         return
-    out.print()
-    say(out, "Not of RDMA, by its words:")
-    verbatim(out, f"    {other.line}: {printable(other.text)}")
+    if first or account.unknown or other.causes or len(printable(other.text)) > _QUOTED:
+        out.print()
+        say(out, "Not of RDMA, by its words:")
+        verbatim(out, f"    {other.line}: {printable(other.text)}")
+    if first is None and other.causes:
+        out.print()
+        say(out, "Likely causes of it:")
+        for cause in other.causes:
+            _cause(out, cause)
+        _steps(out, other.next)
 
 
 def _not_understood(out: Console, account: Account) -> None:

@@ -42,6 +42,19 @@ def test_a_message_of_a_stack_is_named_by_its_likeliest_cause(
     assert found.out.startswith("FAILED  at data: rank missing  [")
 
 
+def test_another_failure_whose_words_name_its_cause_is_answered_with_it_and_what_to_do(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    text = "Error! Your kernel headers for kernel 6.1.0-18-amd64 cannot be found at /lib/modules\n"
+    found = rdmadiag("explain", "--log", log(text))
+    assert found.code == 0
+    assert found.out.startswith(
+        "OTHER  no line here says that RDMA failed; likely the running kernel has no such module"
+    )
+    assert f"    1: {text}" in found.out
+    assert "uname -r" in found.out.partition("Next:")[2]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "word"),
     [

@@ -75,12 +75,12 @@ class Score:
     @property
     def named(self) -> bool:
         """The right cause is among those given."""
-        return bool(self.found) and self.excerpt.causes[0] in self._labels
+        return bool(self.found) and self.excerpt.causes[0] in self.labels
 
     @property
     def first(self) -> bool:
         """It is the first."""
-        return self._labels[:1] == self.excerpt.causes[:1]
+        return self.labels[:1] == self.excerpt.causes[:1]
 
     @property
     def as_ok(self) -> bool:
@@ -98,8 +98,10 @@ class Score:
         return bool(self.account.first or self.account.unknown or self.account.notes)
 
     @property
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(each.label for each in self.found.causes) if self.found else ()
+    def labels(self) -> tuple[str, ...]:
+        """Of the causes that are shown: of the first failure, of a note, or of another failure."""
+        shown = self.found or self.account.other
+        return tuple(each.label for each in shown.causes) if shown else ()
 
     @property
     def wrong(self) -> dict[str, str]:
@@ -114,7 +116,7 @@ class Score:
     @property
     def text(self) -> str:
         """One line of what is not right."""
-        label = ",".join(self._labels) or "nothing"
+        label = ",".join(self.labels) or "nothing"
         wanted = ",".join(self.excerpt.causes)
         return f"{self.excerpt.name}: {wanted} -> {label} {self.wrong or ''}".rstrip()
 

@@ -104,6 +104,27 @@ def test_a_failure_that_is_known_needs_no_other() -> None:
     assert account.other is None
 
 
+NO_HEADERS = "Error! Your kernel headers for kernel 6.1.0-18-amd64 cannot be found at /lib/modules"
+
+
+def test_a_message_that_names_its_cause_is_shown_before_how_the_program_ended() -> None:
+    other = read(f"building\n{NO_HEADERS}\n" + "make\n" * 100 + "ValueError: bad\n").other
+    assert other is not None
+    assert (other.line, other.text) == (2, NO_HEADERS)
+    assert [each.label for each in other.causes] == ["kernel-module-missing"]
+    assert other.next
+
+
+def test_a_message_that_names_its_cause_says_nothing_in_a_long_log_that_ends_well() -> None:
+    assert read(f"{NO_HEADERS}\n" + "step\n" * 100).other is None
+
+
+def test_how_a_program_ended_names_no_cause_by_itself() -> None:
+    other = read("ValueError: bad\n").other
+    assert other is not None
+    assert (other.causes, other.next) == ((), ())
+
+
 def test_a_healthy_log_has_none() -> None:
     assert read("NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE\nstep 1 loss 2\n").other is None
 

@@ -80,9 +80,8 @@ def explained(
 ) -> Case:
     """Explain it, as the command would; with what was learned of others, where it is given."""
     one = score(Excerpt(row.id, {}, row.lines.encode()), cases, trouble)
-    causes = tuple(each.label for each in one.found.causes) if one.found else ()
     rests_on = one.found.rests_on if one.found else None
-    return Case(thread, row, causes, not one.as_ok, one.false, rests_on)
+    return Case(thread, row, one.labels, not one.as_ok, one.false, rests_on)
 
 
 _WORDS: Final = re.compile(

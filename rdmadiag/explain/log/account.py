@@ -125,6 +125,17 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Other:
+    """A failure of something else than RDMA."""
+
+    line: int
+    text: str
+    count: int
+    causes: tuple[LikelyCause, ...] = ()  # where its own words name them
+    next: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What a log came to."""
 
@@ -138,7 +149,7 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
-    other: Unknown | None = None  # how a program ended, in words that are not of RDMA
+    other: Other | None = None  # how a program ended, in words that are not of RDMA
     similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
@@ -189,7 +200,8 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
-        self._end: tuple[int, Unknown] | None = None
+        self._end: tuple[int, Other] | None = None
+        self._apart: Other | None = None  # what names its cause, with nothing of RDMA around it
         self.talk = Talk()
 
     @property
@@ -242,7 +254,13 @@ class Collector:
     def note_end(self, number: int, text: str, what: "Ending") -> None:
         """How a program ended: what says most of it is kept, of these the first."""
         if self._end is None or what < self._end[0]:
-            self._end = (what, Unknown(number, text[:TEXT_KEPT], 1))
+            self._end = (what, Other(number, text[:TEXT_KEPT], 1))
+
+    def note_apart(self, number: int, meaning: "Meaning") -> None:
+        """A message that names its cause, where nothing says that it is of RDMA: the first."""
+        if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
+            text, causes = meaning.fields.text[:TEXT_KEPT], _likely(meaning.causes)
+            self._apart = Other(number, text, 1, causes, _next(meaning))
 
     def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
@@ -322,8 +340,16 @@ class Collector:
             dropped=self._dropped,
             lines=lines,
             bytes=size,
-            other=self._end[1] if self._end else None,
+            other=self._other(lines),
         )
+
+    def _other(self, lines: int) -> Other | None:
+        """What names its cause, of a log that ended in trouble or is short; else how it ended."""
+        from rdmadiag.explain.log.whole import MOST_LINES
+
+        if self._apart is not None and (self._end is not None or lines <= MOST_LINES):
+            return self._apart
+        return self._end[1] if self._end else None
 
     def _hear_talk(self) -> None:
         """A test that came to no result, where no line says why."""

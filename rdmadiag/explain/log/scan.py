@@ -114,7 +114,9 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
 
 
 def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
-    if not meaning.is_beside or is_of_a_job(candidate):
+    if meaning.is_beside and not is_of_a_job(candidate):
+        collector.note_apart(candidate.number, meaning)
+    else:
         collector.add(candidate.number, meaning)
 
 
