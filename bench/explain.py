@@ -14,7 +14,7 @@ from bench.table import MB, Section, code, limit, mb, ms, spread
 
 MIB = 1 << 20
 SECONDS = 600.0  # for one run
-MOST_RATIO = 2.0  # of wall time: at least half as fast
+MOST_RATIO = 1.3  # of wall time
 MOST_MB = 150.0
 FAILED = frozenset({2})  # explain's exit code for a log with a failure
 EVERY = 16  # blocks from one failure to the next

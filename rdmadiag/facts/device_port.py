@@ -9,13 +9,13 @@ alone (nldev_newlink, drivers/infiniband/core/nldev.c) and turns "/" into "!" (k
 (('a', 1), ('a:1', None))
 """
 
-import re
 from collections.abc import Collection
 from typing import Final
 
 from rdmadiag.facts.ib import DEVICE_NAME_BYTES
+from rdmadiag.late import late
 
-_PORT: Final = re.compile(r"0|[1-9][0-9]{0,4}")
+_PORT: Final = late(r"0|[1-9][0-9]{0,4}")
 
 
 def split(text: str) -> tuple[str, int | None]:

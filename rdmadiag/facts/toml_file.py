@@ -1,13 +1,13 @@
 """The values of a TOML file that a person wrote, and how a mistake in them is named."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 from rdmadiag.nearest import instead
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_BARE: Final = late(r"[A-Za-z0-9_-]+")
 
 
 class TomlFileError(Exception):

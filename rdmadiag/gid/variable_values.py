@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from rdmadiag.gid.c_number import strtol
+from rdmadiag.late import late
 
 
 def _number(value: str) -> int | None:
@@ -164,7 +165,7 @@ def mooncake_by_tcp(value: str) -> Off | None:
     return Off("set at all, it is TCP alone")
 
 
-_UCX_RDMA: Final = re.compile(r"(all|ib|(rc|ud|dc|gga|srd)(_[a-z0-9]+)?)")
+_UCX_RDMA: Final = late(r"(all|ib|(rc|ud|dc|gga|srd)(_[a-z0-9]+)?)")
 _UCX_OTHERS: Final = frozenset(
     (
         "tcp",

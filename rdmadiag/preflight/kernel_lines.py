@@ -8,6 +8,7 @@ from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from rdmadiag.preflight.case import Case
 
 
-_PCI: Final = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)
-_DRIVER: Final = re.compile(r"\w+(?= [0-9a-f]{4,8}:)", re.IGNORECASE)
-_WORD: Final = re.compile(r"[^\s:,]+")
+_PCI: Final = late(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)
+_DRIVER: Final = late(r"\w+(?= [0-9a-f]{4,8}:)", re.IGNORECASE)
+_WORD: Final = late(r"[^\s:,]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ IFLA_LINKINFO has IFLA_INFO_DATA of a bond (bond_fill_info) and IFLA_INFO_SLAVE_
                                     Actor Churn State: none
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -17,6 +16,7 @@ from rdmadiag.facts.bonding import Bonding, BondMode, Churn, HashPolicy, Leg, Le
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.text import malformed
 
 N = TypeVar("N", bound=Numbered)
@@ -32,7 +32,7 @@ _ACTOR_STATE, _PARTNER_STATE, _ACTOR_CHURN, _PARTNER_CHURN = 7, 8, 11, 12
 _IFINFOMSG: Final = 16  # bytes of struct ifinfomsg
 
 _BOND: Final = "bond"
-_MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_MAC: Final = late(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NO_PARTNER: Final = Missing(Why.ABSENT, "no LACP partner shown")
 _NO_CHURN: Final = Missing(Why.ABSENT, "no churn state: not 802.3ad, or the kernel gives none")
 

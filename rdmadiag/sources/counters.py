@@ -11,7 +11,6 @@ rejected floods the kernel log (prometheus/node_exporter#3434). So nothing of an
 device is read, and what was refused once is not read again (`Spared`).
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from rdmadiag.facts.counters import (
     Wanted,
 )
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes, read_statistics
 from rdmadiag.sources.sysfs import CLASS, parse_link_layer
 from rdmadiag.sources.text import attribute, malformed, parse_text
@@ -38,8 +38,8 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _UPTIME: Final = "/proc/uptime"
 _LIFESPAN: Final = "lifespan"  # beside the counters in hw_counters, and none
 _DIGITS: Final = 20  # of 2^64
-_SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
-_PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
+_SECONDS: Final = late(rb"([0-9]{1,12}\.[0-9]{2}) ")
+_PORT: Final = late(r"[1-9][0-9]{0,2}")
 _ROWS: Final = 4  # of a GID table whose first one may be empty
 _CM: Final = ("cm_rx_duplicates", "cm_rx_msgs", "cm_tx_msgs", "cm_tx_retries")
 _PAGES: Final = ("fw_pages", "reg_pages")  # of mlx4 and mlx5

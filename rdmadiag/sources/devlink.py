@@ -4,7 +4,6 @@ Reporters are one dump of all devices, from the kernel's own memory; everything 
 queried of each device by itself, since a dump would query the drivers of all others too.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
@@ -23,6 +22,7 @@ from rdmadiag.facts.devlink import (
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.generic import generic_attributes, generic_request, read_family
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
@@ -39,8 +39,8 @@ _REPORTER, _NAME, _STATE, _ERR_COUNT, _RECOVER_COUNT = 114, 115, 116, 117, 118
 _FLAG: Final = 6  # NLA_FLAG
 
 _MOST: Final = 4096
-_PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_PCI: Final = late(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_FILE_NAME: Final = late(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 # --- messages ----------------------------------------------------------------------------

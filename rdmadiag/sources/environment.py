@@ -5,18 +5,18 @@ a file                export NCCL_IB_HCA="mlx5_0,mlx5_1"   # as `env`, `export -
                       NCCL_IB_GID_INDEX=3                  # docker's --env-file write it
 """
 
-import re
 import shlex
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host
 from rdmadiag.host.answers import utf8
+from rdmadiag.late import late
 
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes; the kernel allows more than the 2 MiB that are usual for arguments and environment."""
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME: Final = late(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXES: Final = ("export ", "declare -x ", "setenv ")
 
 

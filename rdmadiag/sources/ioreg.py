@@ -7,7 +7,6 @@ and of those derived from it (ioreg(8)); each is one. Counting them is the decis
 without its false matches: that counts every line of the whole registry that mentions the name.
 """
 
-import re
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from rdmadiag.facts.macos import (
     ThunderboltIpPort,
 )
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 3.0
@@ -37,11 +37,11 @@ PROTECTION_DOMAIN: Final = "AppleThunderboltRDMAProtectionDomain"
 QUEUE_PAIR: Final = "AppleThunderboltRDMAQueuePair"
 CLASSES: Final = (PEER, XDOMAIN, INTERFACE, IP_PORT, PROTECTION_DOMAIN, QUEUE_PAIR)
 
-_CREATOR: Final = re.compile(r"pid ([0-9]{1,9}), (.*)")
-_TEXT_OBJECT: Final = re.compile(
+_CREATOR: Final = late(r"pid ([0-9]{1,9}), (.*)")
+_TEXT_OBJECT: Final = late(
     r"[ |]*\+-o (\S.{0,200}?) {1,4}<class (\w{1,200}), id (0x[0-9a-f]{1,16})"
 )
-_GUID: Final = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
+_GUID: Final = late(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
 _INACTIVE: Final = 1  # kIOServiceInactiveState
 _LINK_UP: Final = 2  # IOLinkStatus, kIONetworkLinkActive
 

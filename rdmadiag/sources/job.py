@@ -9,7 +9,6 @@ proc(5). Nothing of a process is stopped, traced or opened but these text files;
 user's are refused.
 """
 
-import re
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
@@ -24,6 +23,7 @@ from rdmadiag.facts.job import (
 )
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.counters import clock_of
 from rdmadiag.sources.environment import read_environment
 from rdmadiag.sources.libraries import read_rdma_libraries
@@ -33,8 +33,8 @@ from rdmadiag.sources.text import attribute, malformed, parse_text
 
 MOST_PROCESSES: Final = 4096
 
-_PID: Final = re.compile(r"[1-9][0-9]{0,9}")
-_SOCKET: Final = re.compile(r"socket:\[([0-9]{1,20})\]")
+_PID: Final = late(r"[1-9][0-9]{0,9}")
+_SOCKET: Final = late(r"socket:\[([0-9]{1,20})\]")
 _NODE: Final = "/dev/infiniband/"
 _NETNS: Final = "/proc/{}/ns/net"
 

@@ -6,12 +6,12 @@
 Read from /dev/kmsg and not by dmesg or journalctl: no process, no file of the journal.
 """
 
-import re
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine, KernelLogFacts
 from rdmadiag.host import Host
+from rdmadiag.late import late
 
 LAST: Final = "10m"
 LINES: Final = 100
@@ -23,9 +23,9 @@ WORDS: Final = (
 )  # fmt: skip
 """A line that holds none of these is not read: the rest of the log is not for a record."""
 
-_WINDOW: Final = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_WINDOW: Final = late(r"([1-9][0-9]{0,5})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_HEADER: Final = re.compile(rb"([0-9]{1,10}),[0-9]{1,20},([0-9]{1,18}),[^;]{0,200};")
+_HEADER: Final = late(rb"([0-9]{1,10}),[0-9]{1,20},([0-9]{1,18}),[^;]{0,200};")
 _LEVELS: Final = 8  # the facility stands above the lowest three bits
 
 

@@ -14,27 +14,26 @@ from typing import Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.libraries import LibrariesFacts, MappedLibrary
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.text import malformed
 
 _MAPS_BYTES: Final = 16 << 20  # of a process with a hundred thousand mappings
 _MOST: Final = 16  # more than one is mapped where a wheel and a system package meet
 _MOST_OF_RDMA: Final = 64
-_ROW: Final = re.compile(
+_ROW: Final = late(
     r"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]{1,16} "
     r"[0-9a-f]{2,8}:[0-9a-f]{2,8} [0-9]{1,20}(?: +(\S.*)?)?"
 )
 _DELETED: Final = " (deleted)"  # the file was replaced after the process had mapped it
-_FILE: Final = re.compile(r"lib(nccl)\.so(?:\.([0-9]{1,4}(?:\.[0-9]{1,4}){0,3}))?")
-_RDMA_FILE: Final = re.compile(
+_FILE: Final = late(r"lib(nccl)\.so(?:\.([0-9]{1,4}(?:\.[0-9]{1,4}){0,3}))?")
+_RDMA_FILE: Final = late(
     r"lib(ibverbs|rdmacm|mlx[45]|efa|hns|mana|[a-z0-9_]+(?=-rdmav)|ucp|uct|uct_ib|fabric|nccl|rccl|"
     r"nccl-net|nccl-net-[a-z0-9_-]+|rccl-net|nvshmem_host|nvshmem_transport_[a-z0-9_]+|psm2|psm_infinipath|"
     r"mpi|transfer_engine|nixl|gloo|torch_cuda)"
     r"(?:-rdmav[0-9]{1,4})?\.so(?:\.([0-9]{1,6}(?:\.[0-9]{1,6}){0,4}))?"
 )
 _WHEEL: Final = "/nvidia/nccl/lib/"
-_DIST_INFO: Final = re.compile(
-    r"nvidia_nccl_cu[0-9]{2}-([0-9]{1,4}(?:\.[0-9]{1,4}){2,3})\.dist-info"
-)
+_DIST_INFO: Final = late(r"nvidia_nccl_cu[0-9]{2}-([0-9]{1,4}(?:\.[0-9]{1,4}){2,3})\.dist-info")
 _WHOLE: Final = 3  # numbers of a version; "libnccl.so.2" names the ABI alone
 
 

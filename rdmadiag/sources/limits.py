@@ -25,11 +25,12 @@ from rdmadiag.facts.limits import (
     NeighbourTable,
 )
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.text import attribute, malformed, parse_number
 
 _LIMIT: Final = r"^Max {}\s+(unlimited|[0-9]{{1,20}})\s+(unlimited|[0-9]{{1,20}})\s+{}"
 _OPEN_FILES, _ADDRESS_SPACE, _CPU_TIME, _DATA_SIZE = (
-    re.compile(_LIMIT.format(name, unit), re.MULTILINE)
+    late(_LIMIT.format(name, unit), re.MULTILINE)
     for name, unit in (
         *(("open files", "files"), ("address space", "bytes"), ("cpu time", "seconds")),
         ("data size", "bytes"),
@@ -38,17 +39,17 @@ _OPEN_FILES, _ADDRESS_SPACE, _CPU_TIME, _DATA_SIZE = (
 _CONNTRACK: Final = "/proc/sys/net/netfilter/nf_conntrack_"
 _OVERCOMMIT: Final = "/proc/sys/vm/overcommit_memory"
 _STRICT: Final = 2  # OVERCOMMIT_NEVER
-_MEMORY_ROW: Final = re.compile(r"^(CommitLimit|Committed_AS):\s+([0-9]{1,15}) kB$", re.MULTILINE)
-_QUOTA: Final = re.compile(r"(max|[0-9]{1,15}) ([1-9][0-9]{0,14})\s*")
-_MOST: Final = re.compile(r"(max|[0-9]{1,20})\s*")
-_CGROUP: Final = re.compile(r"^[0-9]{1,9}:([^:\n]*):(/[^\n]*)$", re.MULTILINE)
-_RDMA_ROW: Final = re.compile(
+_MEMORY_ROW: Final = late(r"^(CommitLimit|Committed_AS):\s+([0-9]{1,15}) kB$", re.MULTILINE)
+_QUOTA: Final = late(r"(max|[0-9]{1,15}) ([1-9][0-9]{0,14})\s*")
+_MOST: Final = late(r"(max|[0-9]{1,20})\s*")
+_CGROUP: Final = late(r"^[0-9]{1,9}:([^:\n]*):(/[^\n]*)$", re.MULTILINE)
+_RDMA_ROW: Final = late(
     r"^(\S{1,64}) hca_handle=(max|[0-9]{1,10}) hca_object=(max|[0-9]{1,10})"
     r"(?: \w{1,32}=\S{1,32})*\s*$",
     re.MULTILINE,
 )
-_EVENTS_ROW: Final = re.compile(r"^(\S{1,64})((?: [\w.]{1,64}=[0-9]{1,20})+)\s*$", re.MULTILINE)
-_HEXADECIMAL: Final = re.compile(r"[0-9a-fA-F]{1,16}")
+_EVENTS_ROW: Final = late(r"^(\S{1,64})((?: [\w.]{1,64}=[0-9]{1,20})+)\s*$", re.MULTILINE)
+_HEXADECIMAL: Final = late(r"[0-9a-fA-F]{1,16}")
 _UNIFIED: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 _VERSION_1: Final = "/sys/fs/cgroup/rdma"
 _DEPTH: Final = 16  # cgroups above each other

@@ -1,6 +1,5 @@
 """The one counter that a Mac shows of Thunderbolt RDMA: how often a port's link came up."""
 
-import re
 import time
 from typing import Final
 
@@ -17,12 +16,13 @@ from rdmadiag.facts.counters import (
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.facts.macos import ThunderboltIpPort
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.ioreg import read_ip_ports
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed
 
 BOOT_SESSION: Final = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
-_UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_UUID: Final = late(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _NO_CLOCK: Final = Missing(Why.NOT_COLLECTED, "a record of a Mac does not say when it was made")
 
 

@@ -21,6 +21,7 @@ from typing import Final
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.macos import HardwarePort, MacInterface, MacNetworkFacts
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed
 
@@ -29,9 +30,9 @@ SECONDS: Final = 3.0
 IFCONFIG: Final = ("/sbin/ifconfig", "-a")
 HARDWARE_PORTS: Final = ("/usr/sbin/networksetup", "-listallhardwareports")
 
-_HEAD: Final = re.compile(r"^([A-Za-z0-9_.-]{1,32}): flags=[0-9a-f]+<([A-Z0-9_,]*)>(.*)$")
-_MTU: Final = re.compile(r"\bmtu ([0-9]{1,6})")
-_PORT: Final = re.compile(r"^Hardware Port: (.+)\nDevice: (\S+)$", re.MULTILINE)
+_HEAD: Final = late(r"^([A-Za-z0-9_.-]{1,32}): flags=[0-9a-f]+<([A-Z0-9_,]*)>(.*)$")
+_MTU: Final = late(r"\bmtu ([0-9]{1,6})")
+_PORT: Final = late(r"^Hardware Port: (.+)\nDevice: (\S+)$", re.MULTILINE)
 
 
 def read_mac_network(host: Host, deadline: float) -> MacNetworkFacts | Missing:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import MacosFacts, Panic
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.rtr_record import read_rtr_failed
 from rdmadiag.sources.text import malformed
@@ -31,14 +32,12 @@ BOOT_TIME: Final = ("/usr/sbin/sysctl", "-n", "kern.boottime")
 PANICS: Final = "/Library/Logs/DiagnosticReports"
 
 _DRIVER: Final = "AppleThunderboltRDMA"
-_VERSION: Final = re.compile(r"^ProductVersion:\s+([0-9][0-9.]{0,15})\s*$", re.MULTILINE)
-_BUILD: Final = re.compile(r"^BuildVersion:\s+([0-9A-Za-z]{1,16})\s*$", re.MULTILINE)
-_SLEEP: Final = re.compile(r"^[ \t]*sleep[ \t]+([0-9]{1,6})\b", re.MULTILINE)
-_BOOT: Final = re.compile(r"\{ sec = ([0-9]{1,12}), usec = ([0-9]{1,6}) \}")
-_PANIC_TIME: Final = re.compile(r'"(?:timestamp|date)"\s*:\s*"([0-9: .+-]{10,40})"')
-_LOADED: Final = re.compile(
-    r"(last (started|stopped|loaded|unloaded) kext|loaded kexts)", re.IGNORECASE
-)
+_VERSION: Final = late(r"^ProductVersion:\s+([0-9][0-9.]{0,15})\s*$", re.MULTILINE)
+_BUILD: Final = late(r"^BuildVersion:\s+([0-9A-Za-z]{1,16})\s*$", re.MULTILINE)
+_SLEEP: Final = late(r"^[ \t]*sleep[ \t]+([0-9]{1,6})\b", re.MULTILINE)
+_BOOT: Final = late(r"\{ sec = ([0-9]{1,12}), usec = ([0-9]{1,6}) \}")
+_PANIC_TIME: Final = late(r'"(?:timestamp|date)"\s*:\s*"([0-9: .+-]{10,40})"')
+_LOADED: Final = late(r"(last (started|stopped|loaded|unloaded) kext|loaded kexts)", re.IGNORECASE)
 _PANIC_BYTES: Final = 4 * 1024 * 1024
 _PANICS_READ: Final = 10
 _SHOWN: Final = 100  # characters of a report's line to either side of the driver's name

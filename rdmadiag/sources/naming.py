@@ -16,6 +16,7 @@ from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.naming import NamedAddress, NamingFacts
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.dump import gathered
 from rdmadiag.sources.text import attribute, malformed, parse_text
 
@@ -29,10 +30,10 @@ _SWITCH: Final = "/etc/nsswitch.conf"
 _RESOLVER: Final = "/etc/resolv.conf"
 _SERVERS: Final = 3  # MAXNS of resolv.h
 _SEARCH: Final = 32
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
-_SERVICES: Final = re.compile(r"^[ \t]*hosts:([^\n#]*)", re.MULTILINE)
-_ACTION: Final = re.compile(r"\[[^\]]*\]")
-_SERVICE: Final = re.compile(r"\w{1,32}")
+_NAME: Final = late(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_SERVICES: Final = late(r"^[ \t]*hosts:([^\n#]*)", re.MULTILINE)
+_ACTION: Final = late(r"\[[^\]]*\]")
+_SERVICE: Final = late(r"\w{1,32}")
 
 
 def parse_hosts(raw: bytes) -> tuple[NamedAddress, ...] | Missing:

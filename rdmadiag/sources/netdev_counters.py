@@ -7,7 +7,6 @@ A bond has none of these three (bond_ethtool_ops of drivers/net/bonding/bond_mai
 those of its legs.
 """
 
-import re
 import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from rdmadiag.facts.bonding import Bonding
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Key, Spared, Wanted
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.bonding import link_name, parse_bonds
 from rdmadiag.sources.counters import clock_of, parse_count, read_netdev, read_port_numbers
 from rdmadiag.sources.dump import dump
@@ -44,7 +44,7 @@ _IFNAME, _STATS64 = 3, 23  # IFLA_*
 _CARRIER: Final = {"carrier_changes": 35, "carrier_down_count": 48}  # IFLA_*
 _PAUSE_STATS: Final = 5  # ETHTOOL_A_PAUSE_STATS
 _PAUSE_COUNTERS: Final = {2: "tx_pause_frames", 3: "rx_pause_frames"}  # ETHTOOL_A_PAUSE_STAT_*
-_KERNEL: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
+_KERNEL: Final = late(r"([0-9]{1,3})\.([0-9]{1,3})")
 _SINCE: Final = (5, 10)  # ETHTOOL_A_PAUSE_STATS; those of FEC and eth-phy came later
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ Vital Product Data, which names a card, is not read either: for that the kernel 
 register (pci_vpd_read of drivers/pci/vpd.c).
 """
 
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -41,6 +40,7 @@ from rdmadiag.host.pci_config import (
     extended_capabilities,
     has_capabilities,
 )
+from rdmadiag.late import late
 from rdmadiag.sources.sysfs import PCI_DEVICES
 from rdmadiag.sources.text import attribute, malformed, parse_text
 from rdmadiag.sources.topology import parse_id, parse_place, read_topology
@@ -49,7 +49,7 @@ MOST: Final = 1024
 """Functions that are read; eight GPUs and eight adapters below two layers of switches are 60."""
 
 _CPU: Final = "/sys/devices/system/cpu/modalias"
-_X86: Final = re.compile(r"cpu:type:x86,ven([0-9A-F]{4})fam([0-9A-F]{4})mod([0-9A-F]{4}):")
+_X86: Final = late(r"cpu:type:x86,ven([0-9A-F]{4})fam([0-9A-F]{4})mod([0-9A-F]{4}):")
 _ASLEEP: Final = ("suspended", "suspending")
 _NO_ANSWER: Final = b"\xff\xff"  # PCI_VENDOR_ID of a function that is gone, or in D3cold
 

@@ -27,6 +27,7 @@ from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.text import attribute, malformed
 
 T = TypeVar("T")
@@ -51,13 +52,13 @@ _LD_CONF: Final = "/etc/ld.so.conf"
 _LD_CONF_DEPTH: Final = 4
 _PROC_LIMIT: Final = 4 * 1024 * 1024  # /proc/net/dev of a node with thousands of veths
 _IPV6_SCOPES: Final = {0x00: "global", 0x10: "host", 0x20: "link", 0x40: "site"}  # net/ipv6.h
-_PROVIDER: Final = re.compile(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
-_LIMIT_ROW: Final = re.compile(
+_PROVIDER: Final = late(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
+_LIMIT_ROW: Final = late(
     r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
 )
-_STATUS_ROW: Final = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
-_CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
-_ALL_UIDS: Final = re.compile(r"\s*0\s+0\s+4294967295\s*")
+_STATUS_ROW: Final = late(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
+_CPU_LIST: Final = late(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+_ALL_UIDS: Final = late(r"\s*0\s+0\s+4294967295\s*")
 
 
 def parse_memlock(raw: bytes) -> Limit | Missing:

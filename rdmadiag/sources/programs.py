@@ -17,6 +17,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.job import TcpState
 from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Untaken
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.limits import parse_cgroups
 from rdmadiag.sources.nldev_counters import read_device_indexes
@@ -33,14 +34,14 @@ MOST_PROCESSES: Final = 256
 _TABLES: Final = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 _LIMIT: Final = 1 << 20  # bytes of one: some seven thousand connections
 _HEADER: Final = "local_address"
-_ROW: Final = re.compile(
+_ROW: Final = late(
     r" *[0-9]+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})"
     r" ([0-9A-F]{2}) [0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +[0-9]+ +[0-9]+ ([0-9]{1,20})(?: .*)?"
 )
 _TAKEN_BY_NOBODY: Final = (TcpState.ESTABLISHED, TcpState.CLOSE_WAIT)
 _CONTEXTS: Final = 22  # RDMA_NLDEV_CMD_RES_CTX_GET
-_STATE: Final = re.compile(rb"^State:\s+([A-Za-z])\b", re.MULTILINE)
-_FROZEN: Final = re.compile(r"^frozen ([01])$", re.MULTILINE)
+_STATE: Final = late(rb"^State:\s+([A-Za-z])\b", re.MULTILINE)
+_FROZEN: Final = late(r"^frozen ([01])$", re.MULTILINE)
 _VERSION_1: Final = "/sys/fs/cgroup/freezer"
 _VERSION_2: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 

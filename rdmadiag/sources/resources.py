@@ -26,6 +26,7 @@ from rdmadiag.facts.resources import (
     ResourceFacts,
 )
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.limits import parse_port_range
 from rdmadiag.sources.nldev import gone, is_gone, parse_resources
@@ -64,7 +65,7 @@ _LENGTH: Final = NUMBER["RES_MRLEN"]
 _SRC_ADDR: Final = NUMBER["RES_SRC_ADDR"]
 _RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
 
-_TGID: Final = re.compile(rb"^Tgid:\s+([1-9][0-9]{0,9})$", re.MULTILINE)
+_TGID: Final = late(rb"^Tgid:\s+([1-9][0-9]{0,9})$", re.MULTILINE)
 _INITIAL_PIDNS: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 N = TypeVar("N", bound=Numbered)

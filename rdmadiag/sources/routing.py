@@ -35,6 +35,7 @@ from rdmadiag.facts.routing import (
     TowardsFacts,
 )
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.dump import dump, gathered
 from rdmadiag.sources.packet_filter import read_packet_filter
 from rdmadiag.sources.text import attribute, malformed, parse_number
@@ -94,7 +95,7 @@ _MODES: Final = {"IB/RoCE v1": GidType.ROCE_V1, "RoCE v2": GidType.ROCE_V2}
 _HASH_POLICY: Final = "/proc/sys/net/ipv4/fib_multipath_hash_policy"
 _UDP: Final = "/proc/self/net/udp"
 _PORT_MAPPER: Final = 3935  # IWARP_PM_PORT, iwpmd/iwarp_pm.h of rdma-core
-_UDP_ROW: Final = re.compile(r"^ *\d+: [0-9A-F]{8}(?:[0-9A-F]{24})?:([0-9A-F]{4}) ", re.MULTILINE)
+_UDP_ROW: Final = late(r"^ *\d+: [0-9A-F]{8}(?:[0-9A-F]{24})?:([0-9A-F]{4}) ", re.MULTILINE)
 _UDP_LIMIT: Final = 4 * 1024 * 1024
 
 GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))

@@ -10,7 +10,6 @@ inet_diag and tcp_diag for the first request (sock_load_diag_module of net/core/
 one is sent only where they are there already, or no module can be loaded.
 """
 
-import re
 import struct
 import sys
 from collections.abc import Collection
@@ -22,6 +21,7 @@ from rdmadiag.facts.address import printed
 from rdmadiag.facts.gid import IPV4_MAPPED
 from rdmadiag.facts.job import TcpSocket, TcpState
 from rdmadiag.host import Host, netlink
+from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.text import attribute, malformed, parse_text
 
@@ -53,7 +53,7 @@ CONNECTED: Final = tuple(
 )
 """The states of sockets that a process has, and that have a peer."""
 
-_ROW: Final = re.compile(
+_ROW: Final = late(
     r" *[0-9]+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})"
     r" ([0-9A-F]{2}) \S+ \S+ \S+ +[0-9]+ +[0-9]+ ([0-9]{1,20})(?: .*)?"
 )

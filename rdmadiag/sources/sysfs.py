@@ -30,6 +30,7 @@ from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA_VENDORS, RDMA_MODULE_OF_PCI_DRIVER
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_numbered, parse_text
 
 CLASS: Final = "/sys/class/infiniband"
@@ -42,11 +43,11 @@ _MOST_SETTINGS: Final = 256
 _MOST_GIDS: Final = 4096
 """Rows: InfiniBand's PortInfo has room for 255 blocks of eight, rxe has 1024."""
 
-_GUID: Final = re.compile(r"(0x)?[0-9a-fA-F]{4}(:?[0-9a-fA-F]{4}){3}")
-_RATE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*Gb/sec")
-_PCI_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_SLOT_NAME: Final = re.compile(r"^PCI_SLOT_NAME=(\S+)$", re.MULTILINE)
-_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_GUID: Final = late(r"(0x)?[0-9a-fA-F]{4}(:?[0-9a-fA-F]{4}){3}")
+_RATE: Final = late(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*Gb/sec")
+_PCI_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_SLOT_NAME: Final = late(r"^PCI_SLOT_NAME=(\S+)$", re.MULTILINE)
+_INDEX: Final = late(r"0|[1-9][0-9]{0,8}")
 _NETWORK_CLASSES: Final = ("0x02", "0x0c06")  # network controllers; InfiniBand (PCI code and ID)
 
 E = TypeVar("E", PortState, PhysState, NodeType)

@@ -23,6 +23,7 @@ from rdmadiag.facts.system import (
     SystemFacts,
 )
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.limits import read_limits
 from rdmadiag.sources.process import STATUS, parse_memlock
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
@@ -32,14 +33,14 @@ _PCI: Final = "/sys/bus/pci/devices"
 _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
 _GDRDRV: Final = "/sys/module/gdrdrv"
 _PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
-_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_CPU_LIST: Final = late(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 
-_PARAMETER: Final = re.compile(r"^(\w{1,64}): (.{0,4096})$", re.MULTILINE)
-_PEER_MAPPING: Final = re.compile(r'(?:^"?|;)\s*PeerMappingOverride\s*=\s*(?:0x)?0*1\s*(?:;|"?$)')
+_PARAMETER: Final = late(r"^(\w{1,64}): (.{0,4096})$", re.MULTILINE)
+_PEER_MAPPING: Final = late(r'(?:^"?|;)\s*PeerMappingOverride\s*=\s*(?:0x)?0*1\s*(?:;|"?$)')
 
-_PARENT: Final = re.compile(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
-_NAME: Final = re.compile(r"^Name:\t(.*)$", re.MULTILINE)
+_PARENT: Final = late(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
+_NAME: Final = late(r"^Name:\t(.*)$", re.MULTILINE)
 _ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
 
 

@@ -4,20 +4,20 @@ A parser takes the bytes of a file and returns its value, or a `Missing` that sa
 what was there instead. `attribute` joins a path and a parser.
 """
 
-import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host
+from rdmadiag.late import late
 
 T = TypeVar("T")
 
 _SHOWN: Final = 60
 _SHOWN_LENGTH: Final = 120
 """Characters of them, with escapes."""
-_NUMBERED: Final = re.compile(r"([0-9]{1,9})\s*:")
-_NUMBER: Final = re.compile(r"(-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16})\b")
+_NUMBERED: Final = late(r"([0-9]{1,9})\s*:")
+_NUMBER: Final = late(r"(-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16})\b")
 
 
 def malformed(raw: bytes, expected: str) -> Missing:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import ThunderboltBus, ThunderboltFacts, ThunderboltPeer
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 8.0
@@ -21,7 +22,7 @@ SECONDS: Final = 8.0
 ARGV: Final = ("/usr/sbin/system_profiler", "SPThunderboltDataType", "-json")
 
 _ROOT: Final = "SPThunderboltDataType"
-_SPEED: Final = re.compile(r"(up to )?([0-9]{1,4}) Gb/s( x[0-9])?", re.IGNORECASE)
+_SPEED: Final = late(r"(up to )?([0-9]{1,4}) Gb/s( x[0-9])?", re.IGNORECASE)
 _DEPTH: Final = 16
 
 

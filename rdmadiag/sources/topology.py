@@ -8,12 +8,12 @@ Of each function of the bus its class, and of few more. Nothing of configuration
 suspended stays so (pci_config_pm_runtime_get of drivers/pci/pci-sysfs.c).
 """
 
-import re
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.topology import Adapter, GpuFunction, GpuKind, Place, TopologyFacts
 from rdmadiag.host import Host
+from rdmadiag.late import late
 from rdmadiag.sources.sysfs import CLASS, PCI_DEVICES
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 
@@ -22,12 +22,12 @@ AUXILIARY: Final = "/sys/bus/auxiliary/devices"
 MOST: Final = 256
 """GPUs that are looked at: the largest hosts have 16, each of up to seven functions."""
 
-_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_ROOT: Final = re.compile(r"pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}")
+_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_ROOT: Final = late(r"pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}")
 _DEEPEST: Final = 32  # bridges above a function; hosts with two layers of switches have six
 _PATH_BYTES: Final = 4096
-_ID: Final = re.compile(r"0x[0-9a-fA-F]{4}")
-_CLASS: Final = re.compile(r"0x[0-9a-fA-F]{6}")
+_ID: Final = late(r"0x[0-9a-fA-F]{4}")
+_CLASS: Final = late(r"0x[0-9a-fA-F]{6}")
 
 _AMD, _NVIDIA, _INTEL = "0x1002", "0x10de", "0x8086"
 _ANY: Final = None

@@ -8,7 +8,6 @@ makes a user context in the kernel for as long as the child lives, and nothing e
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ from rdmadiag.facts.verbs import (
 )
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.host import Host
+from rdmadiag.late import late
 
 N = TypeVar("N", bound=Numbered)
 
@@ -53,7 +53,7 @@ _NO_EXTENDED: Final = Missing(Why.UNSUPPORTED, "ibv_query_device_ex: not in this
 _NO_DLADDR: Final = Missing(Why.UNSUPPORTED, "dladdr: not in this C library")
 _ALL_ONES: Final = (1 << 64) - 1
 
-_GUID: Final = re.compile(r"[0-9a-f]{16}")
+_GUID: Final = late(r"[0-9a-f]{16}")
 _CHARDEVS: Final = "/sys/class/infiniband_verbs"
 
 

@@ -1,6 +1,5 @@
 """Which receptacle a Thunderbolt RDMA device belongs to, and what hangs on it."""
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -19,6 +18,7 @@ from rdmadiag.facts.macos import (
     subnet_of,
 )
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices, netdev_of
 from rdmadiag.view.unshown import FAILED
 
@@ -36,7 +36,7 @@ RDMA_GBPS: Final = 80
 FIRST_RELEASE: Final = (26, 2)
 """macOS with rdma_ctl and librdma (TN3205)."""
 
-_RELEASE: Final = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
+_RELEASE: Final = late(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _OTHER_SUBNETS: Final = ("172.31", "192.168")  # where 10.10.0.0/16 is the office's
 _NOT_THUNDERBOLT_5: Final = "does not support Thunderbolt 5"
 

@@ -9,7 +9,6 @@ The steps and their order are those of rdma-core's libibverbs (init.c, ibdev_nl.
 A node that may not be opened comes late: libibverbs lists such a device, and fails to open it.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
@@ -24,6 +23,7 @@ from rdmadiag.facts.rdma_drivers import (
     provider_of,
 )
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 from rdmadiag.view.access import (
     Library,
     Provider,
@@ -104,12 +104,12 @@ def _path(steps: Iterable[Step]) -> DiscoveryPath:
 
 # --- what libibverbs writes on stderr -------------------------------------------------------
 
-_REFUSAL: Final = re.compile(
+_REFUSAL: Final = late(
     r"Driver (?P<driver>\S+) does not support the kernel ABI of (?P<abi>[0-9]{1,9}) "
     r"\(supports (?P<low>[0-9]{1,9}) to (?P<high>[0-9]{1,9})\)"
     r"(?: for device (?:\S*/)?(?P<device>[^\s/]+))?"
 )
-_FATAL: Final = re.compile(
+_FATAL: Final = late(
     r"kernel ABI version (?P<abi>[0-9]{1,9}) doesn't match library version (?P<high>[0-9]{1,9})"
 )
 

@@ -1,16 +1,16 @@
 """The Ethernet links below a port, as ethtool netlink shows them."""
 
-import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.ethtool import ExtendedState, NetdevEthtool
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.late import late
 from rdmadiag.view.bonds import found_below
 from rdmadiag.view.reconcile import DeviceView, PortView
 
-_SPEED: Final = re.compile(r"([0-9]{1,8})base.*/Full")
+_SPEED: Final = late(r"([0-9]{1,8})base.*/Full")
 """Of a link mode's name, in Mb/s: "100000baseCR4/Full"."""
 
 

@@ -4,7 +4,6 @@ A GID names its netdev without its network namespace (gid_attrs/ndevs, print_nde
 drivers/infiniband/core/sysfs.c), and each namespace may have an eth0.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +11,12 @@ from rdmadiag.facts import Address, GidEntry, GidTable, Missing, NldevPort, Why,
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
 
-_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+_MAC: Final = late(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _FEW: Final = 4  # netdevs above each other: a VLAN of a bond of two legs
 
 

@@ -1,6 +1,5 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -33,6 +32,7 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit
+from rdmadiag.late import late
 from rdmadiag.view.netdev_states import NetDevStates
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class DeviceView:
     ports: tuple[PortView, ...]
 
 
-_WIDTH: Final = re.compile(r"\(([0-9]{1,2})X\b")
+_WIDTH: Final = late(r"\(([0-9]{1,2})X\b")
 _NO_ROUTE_BY_GID: Final = {
     Protocol.IWARP: "iWARP connects by rdma_cm and IP address, not by GID",
     Protocol.EFA: "EFA addresses peers by address handle, libfabric picks the GID",

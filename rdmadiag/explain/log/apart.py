@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import CAUSES, remedy
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.remedies import PREFLIGHT_THERE, fill
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 
 LIKELIEST: Final = 3
 """Causes that are compared."""

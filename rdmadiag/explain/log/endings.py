@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.log.catalogue import is_healthy
 from rdmadiag.explain.log.fields import cleaned
 from rdmadiag.explain.log.kind import Found
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.trouble import may_tell, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.account import Collector

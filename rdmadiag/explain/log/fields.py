@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Final
 
 from rdmadiag.explain.log import names
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.numbers import errno_of
 from rdmadiag.explain.log.origin import clock_of, platform_of, tool_of, who_of
 from rdmadiag.explain.log.stages import call_of, stage_of
@@ -20,6 +19,7 @@ from rdmadiag.explain.log.statuses import status_of, vendor_error_of
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
+from rdmadiag.late import late
 
 
 @dataclass(frozen=True)

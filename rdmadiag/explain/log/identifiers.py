@@ -13,8 +13,8 @@ A program gives its own names to what it calls, and takes their words from the v
 from typing import Final
 
 from rdmadiag.explain.completions import statuses
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.late import late
 
 _HUMP: Final = late(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+|(?<=[a-z])-(?=[a-z])")
 

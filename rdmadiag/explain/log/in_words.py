@@ -15,11 +15,11 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.words_around import ROWS, row
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
+from rdmadiag.late import late
 
 LEAST: Final = 2
 """A sum below it says nothing."""

@@ -9,10 +9,10 @@ from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.explain.log.in_words import in_words
 from rdmadiag.explain.log.kind import IN_WORDS, Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.settings import Setting
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.late import late
 
 MOST_CAUSES: Final = 5
 

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.gid import Gid
+from rdmadiag.late import late
 
 _NAME: Final = (
     r"(?:mlx[45]_(?:bond_|ib|vf|roce)?\d+|bnxt_re(?:_bond)?\d+|irdma\d+|ionic_\d+|qedr\d+"

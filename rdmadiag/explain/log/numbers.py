@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.errnos import ERRNOS, Platform
+from rdmadiag.late import late
 
 _ERRNO: Final = late(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
 _ENAME: Final = late(r"(?<![\w])(E[A-Z0-9]{3,14})\b")

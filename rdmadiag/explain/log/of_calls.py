@@ -9,7 +9,6 @@ from rdmadiag.explain.calls import ANY, after_call, causes, known
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import (
     OF_GPUS,
     Meaning,
@@ -22,6 +21,7 @@ from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Scope
+from rdmadiag.late import late
 
 FAILED: Final = late(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"

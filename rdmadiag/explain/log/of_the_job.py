@@ -12,7 +12,7 @@ False
 
 from typing import Final
 
-from rdmadiag.explain.log.late import late
+from rdmadiag.late import late
 
 _OF_THE_JOB: Final = late(
     # Open MPI and its launchers: ORTE_ERROR_LOG and its likes print file and line

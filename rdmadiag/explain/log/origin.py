@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.errnos import Platform
+from rdmadiag.late import late
 
 _TOOLS: Final = tuple(
     (name, late(pattern, flags))

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.fields import cleaned
-from rdmadiag.explain.log.late import late
+from rdmadiag.late import late
 
 QUOTED: Final = late(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
 """A line of a log that a page shows, and nothing else beside it."""

@@ -20,7 +20,6 @@ from rdmadiag.explain.log.identifiers import (
 )
 from rdmadiag.explain.log.in_words import in_words, likeliest, weights
 from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import (
     MOST_CAUSES,
     OF_GPUS,
@@ -55,6 +54,7 @@ from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.gid import Scope
+from rdmadiag.late import late
 
 TEXT_LIMIT: Final = 4096
 """Characters of a line that are looked at; of a longer one, the part around what was found."""

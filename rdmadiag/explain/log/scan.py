@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off
 from rdmadiag.explain.log.recognise import beside_rdma, recognise
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
+from rdmadiag.late import late
 
 
 class Candidate(Protocol):

@@ -6,9 +6,9 @@ Not a failure by itself, and never shown; but it decides between the causes of o
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 
 RDMA_OFF: Final = "rdma-off"
 """NCCL is set to use no RDMA: that it has no device is as it should be."""

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.late import late
 
 _CALL: Final = late(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"

@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from rdmadiag.explain.completions import completion, statuses
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.numbers import is_of_efa
+from rdmadiag.late import late
 
 _WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
 _WC_NAME: Final = late(

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.log.kind import STOPPED, Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.names import printed_gid
 from rdmadiag.explain.remedies import AT_PEER, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.meaning import Meaning

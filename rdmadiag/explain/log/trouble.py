@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.of_the_job import is_of_the_job
+from rdmadiag.late import late
 
 _NAMED: Final = late(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"

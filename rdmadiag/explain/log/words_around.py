@@ -7,7 +7,7 @@ Launchers, containers, services, GPUs, firmware, cables, limits: the rows are re
 import re
 from typing import Final
 
-from rdmadiag.explain.log.late import late
+from rdmadiag.late import late
 
 Row = tuple["re.Pattern[str]", dict[str, int]]
 

@@ -10,6 +10,7 @@ from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 from rdmadiag.nearest import instead
 
 PATTERN_LIMIT: Final = 256  # characters
@@ -105,11 +106,11 @@ def _at_least(value: str) -> tuple[Relation, str]:
     return Relation.EQUAL, text
 
 
-_RATE: Final = re.compile(
+_RATE: Final = late(
     r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(?:Gb/sec|Gb/s|Gbps|Gbit/s|Gbit|G)(?: \(.*\))?"
 )
-_GT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
-_DOTTED: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,5}")
+_GT: Final = late(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
+_DOTTED: Final = late(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,5}")
 
 
 def rate(value: Any) -> Want:

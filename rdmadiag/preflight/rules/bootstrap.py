@@ -1,6 +1,5 @@
 """The interface by which processes meet over TCP, before any RDMA."""
 
-import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
@@ -9,6 +8,7 @@ from rdmadiag.facts import Missing, NetDev
 from rdmadiag.facts.routing import LOCAL_TABLE, RouteKind, RoutingFacts
 from rdmadiag.gid.device_lists import Choice
 from rdmadiag.gid.variables import INTERFACES
+from rdmadiag.late import late
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -192,7 +192,7 @@ def master_address_unfit(this: Rule, case: Case) -> Iterator[Finding]:
 
 MASTER, WORLD, LOCAL_WORLD = "MASTER_ADDR", "WORLD_SIZE", "LOCAL_WORLD_SIZE"
 _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
-_COUNT: Final = re.compile(r"[0-9]{1,7}")
+_COUNT: Final = late(r"[0-9]{1,7}")
 _NO_WAY: Final = {
     NoWay.NO_ROUTE: "no route",
     NoWay.UNREACHABLE: "its route is unreachable",

@@ -1,11 +1,11 @@
 """Hosts with NVIDIA GPUs: whether adapters reach their memory, and by which way."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
+from rdmadiag.late import late
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -15,7 +15,7 @@ from rdmadiag.view.stack_picks import variables
 DMABUF_SINCE: Final = (5, 12)
 """The kernel's version from which verbs can register a DMA-BUF (ibv_reg_dmabuf_mr)."""
 
-_VERSION: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+_VERSION: Final = late(r"([0-9]{1,4})\.([0-9]{1,4})")
 _GPUS: Final = "/sys/bus/pci/drivers/nvidia"
 
 

@@ -1,12 +1,12 @@
 """What makes a healthy path slow: links, PCI Express, NUMA."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
+from rdmadiag.late import late
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -102,7 +102,7 @@ def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
 
 # --- PCI Express ------------------------------------------------------------------------------
 
-_GT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
+_GT: Final = late(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
 
 
 def _speed(value: str | Missing) -> float | None:
@@ -196,7 +196,7 @@ def _degraded(
 Spans = Sequence[tuple[int, int]]
 
 
-_SPAN: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+_SPAN: Final = late(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 
 
 def spans(text: str) -> Spans:

@@ -25,8 +25,8 @@ from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.late import late
 
 FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables")
 INDEX: Final = os.path.join(os.path.dirname(FOLDER), "index.tsv")

@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from rdmadiag.explain.log.late import late
+from rdmadiag.late import late
 
 MOST: Final = 20_000
 """Characters that are looked at."""

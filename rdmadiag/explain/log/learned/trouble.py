@@ -19,12 +19,12 @@ from typing import Final
 from rdmadiag.explain.log.catalogue import message_of
 from rdmadiag.explain.log.endings import ending_in_short
 from rdmadiag.explain.log.kind import Found
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.learned.cases import lines_of
 from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.trouble import is_trouble, may_tell, names_rdma
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 
 LONGEST: Final = 1000
 """Characters of a line that are looked at."""

@@ -7,7 +7,6 @@ import re
 from functools import cache
 from typing import Final
 
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.signs import (
     connections,
@@ -25,6 +24,7 @@ from rdmadiag.explain.log.signs import (
     wordings,
 )
 from rdmadiag.explain.log.signs.sign import Errno, Sign
+from rdmadiag.late import late
 
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 

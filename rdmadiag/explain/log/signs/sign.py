@@ -6,11 +6,11 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.late import late
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 
 
 class Errno(StrEnum):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import rdmadiag.explain.log
-from rdmadiag.explain.log.late import late
+from rdmadiag.late import late
 
 
 def late_ones() -> Iterator[tuple[str, "re.Pattern[str]"]]:
