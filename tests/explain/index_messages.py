@@ -61,11 +61,15 @@ def words() -> str:
             if " " not in word:
                 having[word].append(number)
     lines = []
+    squares = [0.0] * len(rows())
     for word, numbers in sorted(having.items()):
         if 1 < len(numbers) <= MOST:
-            weight = math.log((len(some) + 1) / (len(numbers) + 0.5))
+            weight = round(math.log((len(some) + 1) / (len(numbers) + 0.5)), 2)
             lines.append(f"{word}\t{weight:.2f}\t{' '.join(map(str, numbers))}\n")
-    return "".join(lines)
+            for number in numbers:
+                squares[number] += weight**2
+    lengths = " ".join(f"{math.sqrt(each):.1f}" for each in squares)
+    return "".join([f"{lengths}\n", *lines])
 
 
 def main() -> int:

@@ -1,10 +1,17 @@
 """What a text must have for a pattern to match it: a look for it costs a hundredth of a search."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from typing import Final
 
-_MAYBE: Final = "?*{"  # what stands before one of these may be missing
-_NO_CHARACTER: Final = ".^$"
+_TOKEN: Final = re.compile(
+    r"(?P<escaped>\\.)|(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])"  # a bracket first is a member
+    r"|(?P<group>\((?:\?:|\?P<\w+>|(?!\?)))|(?P<look>\(\?)|(?P<end>\))|(?P<bar>\|)"
+    r"|(?P<maybe>[?*]|\{[^}]*\})|(?P<more>\+)|(?P<any>[.^$])|(?P<plain>[^\\\[()|?*+{.^$]+)",
+    re.DOTALL,
+)
+_REPEATS: Final = ("maybe", "more")
+Tokens = list[tuple[str | None, str]]
 
 
 class Places:
@@ -36,81 +43,54 @@ def literals(pattern: str) -> tuple[str, ...]:
     >>> literals(r"(?:a|b)?\\d+")
     ()
     """
+    tokens: Tokens = [(each.lastgroup, each[0]) for each in _TOKEN.finditer(pattern)]
+    return _of_group([*tokens, ("end", "")], 0)[0]
+
+
+def _of_group(tokens: Tokens, at: int) -> tuple[tuple[str, ...], int]:
+    """Of the alternatives from a token to the end of their group, and the place behind it."""
     found: list[str] = []
-    for branch in _branches(pattern):
-        best = max(_sequence(branch), key=lambda words: min(map(len, words)), default=())
-        if not best:
-            return ()
-        found += best
-    return tuple(found)
+    is_known = True
+    while True:
+        words, at = _of_branch(tokens, at)
+        is_known = is_known and words != ()
+        found += words
+        at += 1
+        if tokens[at - 1][0] == "end":
+            return (tuple(found) if is_known else ()), at
 
 
-def _branches(pattern: str) -> Iterator[str]:
-    """The alternatives of the outermost level."""
-    start, at = 0, 0
-    while at < len(pattern):
-        if pattern[at] == "|":
-            yield pattern[start:at]
-            start = at + 1
-        at = _after(pattern, at)
-    yield pattern[start:]
-
-
-def _sequence(branch: str) -> Iterator[tuple[str, ...]]:
-    """What is needed one after another: each time one of the words."""
+def _of_branch(tokens: Tokens, at: int) -> tuple[tuple[str, ...], int]:
+    """The longest of what is needed one after another, and where the alternative ends."""
+    best: tuple[str, ...] = ()
     run = ""
-    at = 0
-    while at < len(branch):
-        end = _after(branch, at)
-        piece, behind = branch[at:end], branch[end : end + 1]
-        needed = behind == "" or behind not in _MAYBE
-        if (character := _character(piece)) and needed:
-            run += character
-        if not character or not needed or behind == "+":
-            if run:
-                yield (run,)
-            run = ""
-        if needed and (inner := _inner(piece)) and (words := literals(inner)):
-            yield words
-        at = end
-        while branch[at : at + 1] and branch[at] in "?*+{":  # the quantifier itself
-            at = branch.index("}", at) + 1 if branch[at] == "{" else at + 1
-    if run:
-        yield (run,)
+    while True:
+        kind, text = tokens[at]
+        if kind == "end" or kind == "bar":
+            return _longer(best, (run,)), at
+        at += 1
+        inner: tuple[str, ...] = ()
+        if kind == "group" or kind == "look":
+            inner, at = _of_group(tokens, at)
+        behind = tokens[at][0]
+        if kind == "plain":
+            run += text[:-1] if behind == "maybe" else text
+        elif kind == "escaped" and not text[1].isalnum() and behind != "maybe":
+            run += text[1]
+        else:
+            best, run = _longer(best, (run,)), ""
+        if kind == "group" and inner and behind != "maybe":
+            best = _longer(best, inner)
+        if behind == "maybe" or behind == "more":
+            best, run = _longer(best, (run,)), ""
+            while tokens[at][0] in _REPEATS:
+                at += 1
 
 
-def _character(piece: str) -> str:
-    """The one that it is, or nothing."""
-    if len(piece) == 1:
-        return "" if piece in _NO_CHARACTER else piece
-    return piece[1] if piece[0] == "\\" and not piece[1].isalnum() else ""
+def _longer(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """That whose shortest word is longer; the first of two alike."""
+    return other if _least(other) > _least(one) else one
 
 
-def _inner(piece: str) -> str:
-    """Of a group that must match where it stands; else nothing."""
-    if piece[0] != "(":
-        return ""
-    if piece.startswith("(?:"):
-        return piece[3:-1]
-    if piece.startswith("(?P<"):
-        return piece[piece.index(">") + 1 : -1]
-    return "" if piece.startswith("(?") else piece[1:-1]
-
-
-def _after(pattern: str, at: int) -> int:
-    """Behind the character, class or group that begins there."""
-    match pattern[at]:
-        case "\\":
-            return at + 2
-        case "[":
-            at += 2 if pattern.startswith("[^", at) else 1
-            at += 1  # a bracket here is a member
-            while pattern[at] != "]":
-                at += 2 if pattern[at] == "\\" else 1
-            return at + 1
-        case "(":
-            at += 1
-            while pattern[at] != ")":
-                at = _after(pattern, at)
-            return at + 1
-    return at + 1
+def _least(words: tuple[str, ...]) -> int:
+    return min(map(len, words)) if words else 0

@@ -3,16 +3,17 @@
 What another stack, or another release, prints of the same trouble has most of its words. The
 words of a row are those of its message and of its condition; pairs of words are left out, and
 words that more than MOST rows have. `words.tsv` has them, each with its weight and the numbers of
-its rows: `python -m tests.explain.index_messages` writes it from the tables.
+its rows, below the length of each row's vector: `python -m tests.explain.index_messages` writes it
+from the tables.
 
 >>> causes_alike("zap: could not lock the buffer: raise the memlock limit")[0][0]
 'memlock'
 """
 
-import math
 import os
+from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from rdmadiag.explain.log.catalogue import FOLDER, NONE, rows
 from rdmadiag.explain.log.learned.cases import Case, Cases
@@ -27,22 +28,29 @@ LEAST: Final = 60.0
 """What the nearest shares with the line, at least: some four words that few messages have."""
 
 
+class _Messages(Sequence[Case]):
+    """All rows as cases; one is made when it is looked at."""
+
+    def __init__(self, lengths: Sequence[str]) -> None:
+        self._lengths = lengths
+        self._rows = rows()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        labels = self._rows[number].split("\t", 5)[4]
+        return Case(
+            () if labels == NONE else tuple(labels.split(",")), float(self._lengths[number])
+        )
+
+
 @cache
 def _messages() -> Cases:
-    """All of them, as cases."""
     with open(WORDS, encoding="utf-8") as table:
+        lengths = table.readline().split()
         words = {word: rest for word, _, rest in (each.partition("\t") for each in table)}
-    columns = [row.split("\t")[4] for row in rows()]
-    squares = [0.0] * len(columns)
-    for rest in words.values():
-        weight, _, numbers = rest.partition("\t")
-        for number in numbers.split():
-            squares[int(number)] += float(weight) ** 2
-    cases = (
-        Case(() if labels == NONE else tuple(labels.split(",")), math.sqrt(square))
-        for labels, square in zip(columns, squares, strict=True)
-    )
-    return Cases(tuple(cases), words)
+    return Cases(_Messages(lengths), words)
 
 
 def causes_alike(text: str) -> tuple[tuple[str, ...], bool]:

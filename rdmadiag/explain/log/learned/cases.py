@@ -43,7 +43,7 @@ class Near:
 class Cases:
     """All of them, and for each word its weight and the numbers of the cases that have it."""
 
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]
     words: Mapping[str, str]  # "2.31\t4 17 203"
 
     def near(self, text: str) -> tuple[Near, ...]:
