@@ -46,7 +46,7 @@ unit: $(VENV)/ready
 unit-%: $(VENV)/ready
 	$(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" --part=$*/$(words $(PARTS))
 
-# Slow tests and property tests at length; beside them all but slow ones once more, with branch
+# Slow tests and property tests at length; beside them the others once more, with branch
 # coverage, under which they take twice the time: what CI runs after `test`. Tests marked `once`
 # are those of `test` alone.
 coverage: $(VENV)/ready
@@ -56,7 +56,7 @@ coverage: $(VENV)/ready
 	$(BIN)/coverage report
 
 covered-%: $(VENV)/ready
-	$(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "not slow and not once" --part=$*/$(words $(PARTS))
+	$(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "not slow and not once and not hypothesis" --part=$*/$(words $(PARTS))
 
 long-%: $(VENV)/ready
 	HYPOTHESIS_PROFILE=large $(BIN)/python -m pytest -q -p no:cacheprovider -m "slow or hypothesis and not once" --part=$*/$(words $(PARTS))

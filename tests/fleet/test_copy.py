@@ -117,6 +117,7 @@ def test_where_there_is_none_it_says_how_to_have_one(
         archive(python, wheels_in(tmp_path / "none"))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "words",
     [
@@ -156,6 +157,7 @@ def test_nodes_answer_as_if_it_were_installed_there(fleet: Fleet, scratch: Path)
     assert len(fleet.log) == 4, "which Python is asked first"
 
 
+@pytest.mark.once
 def test_each_way_that_a_copy_can_fail_is_named(fleet: Fleet, scratch: Path) -> None:
     old = '[[3, 9], "cpython-39-x86_64-linux-gnu", "x86_64", "linux"]'
     fleet.program(
@@ -198,6 +200,7 @@ def test_an_archive_with_a_way_out_of_its_folder_is_not_unpacked(scratch: Path) 
     assert b"'../out' in the archive" in done.stderr
 
 
+@pytest.mark.once
 @linux
 @pytest.mark.parametrize("how", ["stdin ends", "SIGHUP", "SIGTERM"])
 def test_it_ends_and_its_folder_goes_when_ssh_is_lost(scratch: Path, how: str) -> None:
@@ -234,6 +237,7 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.mark.once
 @linux
 @pytest.mark.usefixtures("handlers")
 def test_a_signal_before_the_command_has_begun_is_not_lost(
@@ -279,6 +283,7 @@ def main():
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("length", [1, 1 << 20], ids=["short", "longer than a pipe holds"])
 def test_what_comes_behind_the_archive_is_for_the_command_whose_stdin_stays_open(
     scratch: Path, length: int
@@ -294,6 +299,7 @@ def test_what_comes_behind_the_archive_is_for_the_command_whose_stdin_stays_open
         assert child.wait(timeout=20) == 0
 
 
+@pytest.mark.once
 def test_where_it_does_not_come_whole_nothing_is_run(scratch: Path) -> None:
     sent = packed(READS)
     argv = command(sys.executable, sent, (), 9)
