@@ -67,17 +67,21 @@ static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) 
 static const char COMMON[] = " etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz";
 /* Four that stand in many lines, however rare each byte is. */
 static const char OFTEN[] = "ncclnet/et/it/ibtimeimeomeoueoutinforankrdmawarn00001000000:, ti"
-                            "requ reqequequeswaitconnpackckag errerrorrorfailailedevievic";
+                            "requ reqequequeswaitconnpackckag errerrorrorfailailedevievicenginginginepid=] re";
 
 /* Where the four bytes of a word begin that are seen least; of the same, the first. */
 static uint32_t rarest(const struct word *word) {
     uint32_t best = 0, most = 0;
     for (uint32_t at = 0; at + 4 <= word->length; at++) {
         uint32_t sum = 1;
+        int has_letter = 0; /* else it is of times, numbers of ranks and the like */
         for (uint32_t i = at; i < at + 4; i++) {
             const char *found = memchr(COMMON, word->text[i], sizeof COMMON - 1);
             sum += found ? (uint32_t)(found - COMMON) : 63;
+            has_letter |= word->text[i] >= 'a';
         }
+        if (!has_letter)
+            sum = 1;
         for (const char *four = OFTEN; *four; four += 4)
             if (!memcmp(word->text + at, four, 4))
                 sum = 1;

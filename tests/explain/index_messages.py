@@ -33,8 +33,11 @@ def keys(message: Message) -> list[str]:
 
 
 def needle(message: Message) -> str:
-    """The longest of its pieces, or the beginning of that; empty where it needs none."""
-    if is_taken_up("\n".join(message.pieces).encode()):
+    """The longest of its pieces, or the beginning of that; empty where it needs none.
+
+    What healthy hosts print matters where something else takes a line up.
+    """
+    if message.is_last or message.is_healthy or is_taken_up("\n".join(message.pieces).encode()):
         return ""
     return max(message.pieces, key=len)[:NEEDLE].strip()
 

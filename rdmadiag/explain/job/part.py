@@ -26,7 +26,7 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import Candidate, is_of_a_job
+from rdmadiag.explain.log.scan import Candidate, stands_in_a_job
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -295,7 +295,9 @@ class Collecting:
         above: bytes,
         meaning: Meaning,
     ) -> None:
-        if meaning.setting is not None or (meaning.is_beside and not is_of_a_job(candidate)):
+        if meaning.setting is not None or meaning.is_other:
+            return
+        if meaning.is_beside and not stands_in_a_job(candidate):
             return
         text = line[:2048].decode("utf-8", "replace")
         writer = self._writer(label, text)

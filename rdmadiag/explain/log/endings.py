@@ -11,13 +11,17 @@ nobody takes the log for that of a healthy job. It is looked for where a log end
 True
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.log.catalogue import is_healthy
-from rdmadiag.explain.log.fields import cleaned
+from rdmadiag.explain.log.catalogue import is_healthy, message_of
+from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import Found
+from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.scan import is_of_a_job
 from rdmadiag.explain.log.trouble import may_tell, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
@@ -83,10 +87,34 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         last.pop()
     first = lines - len(last) + 1
     look = ending_in_short if is_short else ending_of
+    named: list[tuple[int, Meaning]] = []
+    has_ended = is_short
     for number, line in enumerate(last, first):
         plain = cleaned(line)
+        if meaning := _of_last_message(plain):
+            named.append((number, meaning))
         if found := look(plain):
+            has_ended = True
             collector.note_end(number, plain, found)
+    if has_ended:
+        _add(collector, named, "\n".join(last))
+
+
+def _of_last_message(text: str) -> Meaning | None:
+    found = message_of(text)
+    if found is None or not found.is_last or not is_output(text):
+        return None
+    return with_message(None, fields(text), found)
+
+
+def _add(collector: "Collector", named: Sequence[tuple[int, Meaning]], text: str) -> None:
+    """As failures of a job that uses RDMA, where the text is of one."""
+    of_a_job = named and is_of_a_job(text)
+    for number, meaning in named:
+        if of_a_job and not meaning.is_other:
+            collector.add(number, meaning)
+        else:
+            collector.note_apart(number, meaning)
 
 
 def ending_of(text: str) -> Ending | None:

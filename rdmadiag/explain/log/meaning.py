@@ -28,6 +28,7 @@ class Meaning:
     next: Lines  # templates
     setting: Setting | None = None  # it is one, and shown nowhere
     is_beside: bool = False  # of RDMA only where the lines around it are
+    is_other: bool = False  # of something else, wherever it stands
 
 
 def meaning_of(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:

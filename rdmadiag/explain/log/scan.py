@@ -114,16 +114,20 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
 
 
 def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
-    if meaning.is_beside and not is_of_a_job(candidate):
+    if meaning.is_other or (meaning.is_beside and not stands_in_a_job(candidate)):
         collector.note_apart(candidate.number, meaning)
     else:
         collector.add(candidate.number, meaning)
 
 
-def is_of_a_job(candidate: Candidate) -> bool:
+def stands_in_a_job(candidate: Candidate) -> bool:
     """Whether the line, or those around it, are of RDMA or of a job that uses it."""
     around = b"\n".join((candidate.above, candidate.line, candidate.after))
-    text = around.decode("utf-8", "replace")
+    return is_of_a_job(around.decode("utf-8", "replace"))
+
+
+def is_of_a_job(text: str) -> bool:
+    """Whether some of the lines are of RDMA, or of a job that uses it."""
     return _OF_A_JOB.search(text) is not None or any(map(names_rdma, text.splitlines()))
 
 

@@ -7,7 +7,9 @@ stack prints on healthy hosts too: a probe that fell back, a setting that was tr
 `aftermath` is what ends a job whatever failed in it: alone, it says nothing of RDMA. Kind `ending`
 ends a job that waited for others: its causes are named where the log has no failure. Kind `beside`
 is a failure of what other programs stand on as well, a kernel module or a library: it counts where
-the lines around it are of RDMA, or of a job that uses it.
+the lines around it are of RDMA, or of a job that uses it. Kind `last` is one that so many programs
+print that no log is searched for it: it is looked for in short texts and where a log ends. So is
+one of kind `other`, a failure of something else than RDMA that names its cause.
 
 A message is looked up by two words of it that stand beside each other and in few other messages,
 so that a line costs as many look-ups as it has words, however many messages there are. These words
@@ -32,6 +34,8 @@ FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables
 INDEX: Final = os.path.join(os.path.dirname(FOLDER), "index.tsv")
 HEALTHY: Final = "healthy"
 BESIDE: Final = "beside"
+LAST: Final = "last"
+OTHER: Final = "other"
 ENDING: Final = "ending"
 ANY: Final = "*"
 NONE: Final = "-"
@@ -40,7 +44,13 @@ PRINTED: Final = 120
 SINGLE: Final = 8
 """Characters of a word by which alone a message may be looked up."""
 
-_KINDS: Final = {HEALTHY: None, BESIDE: Kind.FAILURE, ENDING: Kind.AFTERMATH}
+_KINDS: Final = {
+    HEALTHY: None,
+    BESIDE: Kind.FAILURE,
+    LAST: Kind.FAILURE,
+    OTHER: Kind.FAILURE,
+    ENDING: Kind.AFTERMATH,
+}
 
 _WORD: Final = late(r"[a-z0-9_]+")
 
@@ -49,8 +59,8 @@ class Message:
     """One row."""
 
     __slots__ = (
-        *("condition", "is_beside", "is_ending", "kind", "labels", "source"),
-        *("stack", "stage", "template"),
+        *("condition", "is_beside", "is_ending", "is_last", "is_other", "kind", "labels"),
+        *("source", "stack", "stage", "template"),
     )
 
     def __init__(self, row: str) -> None:
@@ -59,7 +69,9 @@ class Message:
         if len(columns) != 7:
             raise ValueError(f"{len(columns)} columns: {row[:80]!r}")
         self.stack, self.source, kind, stage, labels, template, self.condition = columns
-        self.is_beside = kind == BESIDE
+        self.is_beside = kind in (BESIDE, LAST, OTHER)
+        self.is_last = kind in (LAST, OTHER)
+        self.is_other = kind == OTHER
         self.is_ending = kind == ENDING
         self.kind = _KINDS[kind] if kind in _KINDS else Kind(kind)
         self.stage = None if stage == NONE else Stage(stage)
