@@ -132,7 +132,8 @@ def is_of_a_job(text: str) -> bool:
 
 
 _OF_A_JOB: Final = late(
-    r"\b(?:nccl|rccl|mpirun|srun|slurmstepd|torchrun|deepspeed|nvidia|fabric ?manager|gdrdrv"
+    r"\b(?:nccl|rccl|mpirun|mpiexec|orted|prted|hydra|pmix|srun|slurmstepd|torchrun|torch\.distributed"
+    r"|horovod|gloo|megatron|deepspeed|nvidia|fabric ?manager|gdrdrv"
     r"|gdrcopy|c10d|processgroup\w+|vllm|sglang)",
     re.IGNORECASE,
 )
