@@ -17,15 +17,15 @@ from rdmadiag.explain.answers import (
 )
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
-from rdmadiag.render.plain import counted, printable
+from rdmadiag.render.plain import counted, excerpt, printable
 from rdmadiag.render.see import seen_at
 
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
-_QUOTED: Final = 100  # characters of a line that stands in the answer
 
 
 # --- a log -------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _answer(account: Account, name: str) -> Text:
     elif account.other:
         line = Text("OTHER", style="bold yellow")
         line.append("  something failed, and no line here says that RDMA did: ", style="")
-        line.append(_short(account.other.text))
+        line.append(excerpt(account.other.text))
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")
@@ -96,11 +96,6 @@ def _answer(account: Account, name: str) -> Text:
             line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
-
-
-def _short(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 1]}…"
 
 
 def _where(failure: Failure) -> str:
@@ -277,8 +272,14 @@ def _noted(out: Console, account: Account) -> None:
     out.print()
     say(out, "Noted, no failure by itself:")
     for each in account.notes[:_OTHERS]:
-        text = each.causes[0].text if each.causes else each.what
+        text = _NOTED.get(each.what) or (each.causes[0].text if each.causes else each.what)
         say(out, f"  {printable(text)} ({_lines(each)})")
+
+
+_NOTED: Final = {
+    CAME_BACK: "a link went down, and came up again before anything failed",
+    NEVER_UP: "a port has had no link since the start, and others have: perhaps nobody uses it",
+}
 
 
 def _other(out: Console, account: Account) -> None:

@@ -12,7 +12,7 @@ True
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.catalogue import is_healthy
 from rdmadiag.explain.log.fields import cleaned
@@ -70,23 +70,34 @@ _WORDS: Final = (
 """One of them is in whatever fits the patterns, in small letters: most logs end without."""
 
 
+class End(NamedTuple):
+    """A line that says how a program ended."""
+
+    what: Ending
+    number: int
+    text: str
+
+
 def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
-    if collector.found is Found.FAILURE:
-        return
+    if collector.found is not Found.FAILURE and (end := end_of(text, lines)):
+        collector.note_end(end.number, end.text)
+
+
+def end_of(text: bytes, lines: int) -> End | None:
+    """The line that says most; of these the first."""
     is_short = lines <= MOST_LINES
     low = text.lower()
     if not is_short and not any(word in low for word in _WORDS):
-        return
+        return None
     last = text.decode("utf-8", "replace").split("\n")
     if last[-1] == "":
         last.pop()
     first = lines - len(last) + 1
     look = ending_in_short if is_short else ending_of
-    for number, line in enumerate(last, first):
-        plain = cleaned(line)
-        if found := look(plain):
-            collector.note_end(number, plain, found)
+    plain = ((number, cleaned(line)) for number, line in enumerate(last, first))
+    ends = (End(found, number, line) for number, line in plain if (found := look(line)))
+    return min(ends, key=lambda each: each.what, default=None)
 
 
 def ending_of(text: str) -> Ending | None:

@@ -29,6 +29,11 @@ class Meaning:
     setting: Setting | None = None  # it is one, and shown nowhere
     is_beside: bool = False  # of RDMA only where the lines around it are
 
+    @property
+    def word(self) -> str:
+        """That of the setting, or of the sign."""
+        return self.setting.word if self.setting else self.what
+
 
 def meaning_of(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
     """Of a failure with these causes; without any, of what its words say."""

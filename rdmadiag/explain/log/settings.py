@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.late import late
+from rdmadiag.explain.log.links import LINK_UP
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 
@@ -44,6 +45,7 @@ SETTINGS: Final = (
             re.IGNORECASE,
         ),
     ),
+    Setting(LINK_UP, late(r"\blink (?:is )?up\b|\bcable plugged$", re.IGNORECASE)),
     Setting(
         "gid-without-netdev",
         late(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
