@@ -216,12 +216,16 @@ def unshown(evidence: Evidence, what: str) -> Missing:
 def devices(
     evidence: Evidence, gid_index: int | None = None, pkey_index: int = 0
 ) -> tuple[DeviceView, ...]:
-    """Every device that any witness names, by name; `gid_index` is an explicit route."""
+    """Every device that any witness names, by name; `gid_index` is an explicit route.
+
+    Without those that are for subnet management alone: no program of a job sees them.
+    """
     sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
     in_sysfs = _by_name(present(sysfs.devices) if sysfs else ())
     in_nldev = _by_name(nldev.devices if nldev else ())
     in_verbs = _by_name(verbs.devices if verbs else ())
     names = in_sysfs.keys() | in_nldev.keys() | in_verbs.keys()
+    names -= {name for name, device in in_nldev.items() if device.is_for_management}
     if registry := known(evidence.ioreg):
         names |= {each.name for each in present(registry.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
