@@ -16,7 +16,6 @@ from typing import Final
 
 from rdmadiag.frozen import dataclass
 
-
 STARTING: Final = 300.0
 """Seconds after the kernel started in which a link that is down is still coming up."""
 

@@ -34,9 +34,7 @@ def is_unused(
     return _is_no_exception(device, port, devices)
 
 
-def _netdevs(
-    device: DeviceView, port: PortView, evidence: Evidence
-) -> frozenset[str] | None:
+def _netdevs(device: DeviceView, port: PortView, evidence: Evidence) -> frozenset[str] | None:
     """The names of its netdevs, of whatever network namespace."""
     found = set(port.netdevs)
     if port.nldev and not isinstance(port.nldev.netdev, Missing):

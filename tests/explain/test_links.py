@@ -99,4 +99,7 @@ def test_a_link_that_came_back_hides_no_failure_of_another_program() -> None:
 
 
 def test_that_a_netdev_has_no_link_yet_is_how_every_host_starts() -> None:
-    assert account(*STARTED, at(3, "IPv6: ADDRCONF(NETDEV_UP): ens1f1: link is not ready")).other is None
+    assert (
+        account(*STARTED, at(3, "IPv6: ADDRCONF(NETDEV_UP): ens1f1: link is not ready")).other
+        is None
+    )

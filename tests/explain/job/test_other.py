@@ -70,3 +70,9 @@ def test_a_link_that_stayed_down_is_what_failed_first_on_its_host() -> None:
     story = with_flap("2026-03-13T23:26:31Z", up="{} node2 kernel: nothing\n")
     assert story.first is not None
     assert (story.first.who.host, story.first.failure.what) == ("node2", "link-down")
+
+
+def test_a_syslog_in_iso_form_names_its_host_and_is_marked_by_no_launcher() -> None:
+    story = placed({"dmesg": DOWN.format("2026-03-13T22:26:01Z") * 2})
+    assert story.first is not None
+    assert story.first.who.host == "node2"
