@@ -73,7 +73,7 @@ def _answer(account: Account, name: str) -> Text:
     if first is not None:
         known = first.what not in UNSURE
         line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
-        line.append(f"  {_where(first)}: {printable(_what(first))}", style="")
+        line.append(f"  {_said(account, first)}", style="")
         more = len(account.failures) - 1
         if more > 0:
             line.append(f" (and {more} more)", style="")
@@ -96,6 +96,22 @@ def _answer(account: Account, name: str) -> Text:
             line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
+
+
+def _said(account: Account, first: Failure) -> str:
+    """What failed first and where; of a line that says neither, how the log ended as well."""
+    is_said = first.stage or first.device or first.call or first.errno or first.tool != _NO_TOOL
+    if first.what != IN_WORDS or is_said:
+        return f"{_where(first)}: {printable(_what(first))}"
+    text = "something failed here that may be RDMA, in words that are not known"
+    other = account.other
+    if other is not None and other.line not in first.lines:
+        text += f"; it ended so: {excerpt(other.text)}"
+    return text
+
+
+_NO_TOOL: Final = "verbs"
+"""Of a line that names no program."""
 
 
 def _where(failure: Failure) -> str:

@@ -357,6 +357,7 @@ class Collector:
                 each.number, each.text, each.clock = down.number, down.text[:TEXT_KEPT], down.clock
                 moved = True
                 later = [number for number in each.numbers if number > down.number]
+                each.count -= sum(number < down.number for number in each.numbers)
                 each.numbers = [down.number, *later]
         return _in_time(groups) if moved else groups
 
