@@ -77,6 +77,7 @@ class PortView:
     nldev: NldevPort | None
     verbs: "VerbsPort | None"
     is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
+    is_omni_path: bool | None = False  # its fabric is no InfiniBand; None: not known
     pkey_index: int = 0  # of the partition key that a queue pair will use; programs use index 0
 
     @property
@@ -393,7 +394,16 @@ def _port(
         nldev=nldev,
         verbs=verbs,
         is_foreign_on_mac=states.is_mac and protocol is not Protocol.THUNDERBOLT,
+        is_omni_path=_is_omni_path(seen.nldev, driver),
     )
+
+
+def _is_omni_path(nldev: NldevDevice | None, driver: str | Missing) -> bool | None:
+    """Omni-Path has InfiniBand's link layer for programs, and a wire of its own."""
+    said = nldev.protocol if nldev else Missing(Why.ABSENT)
+    if said == "opa" or driver == "hfi1":
+        return True
+    return None if isinstance(said, Missing) and isinstance(driver, Missing) else False
 
 
 def is_asked_enough(gids: GidTable) -> bool:

@@ -5,9 +5,9 @@ of a multi-plane adapter that its data does not go by. Not what a cable that fel
 port had a link, or an address, or another card of its board has one at the same place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from rdmadiag.facts import Missing, NetDev, PciFunction, Why
+from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 from rdmadiag.view.unshown import FAILED
@@ -52,7 +52,7 @@ def _netdevs(device: DeviceView, port: PortView, evidence: Evidence) -> frozense
 def _is_quiet(names: Iterable[str], evidence: Evidence) -> bool | None:
     """Whether the netdevs had no link since they were made, and nobody gave them an address."""
     if isinstance(evidence.netdev, Missing):
-        return None if evidence.netdev.why in _UNREAD else False
+        return None
     answers = []
     for name in names:
         netdev = evidence.netdev.netdev(name)
@@ -70,11 +70,10 @@ def _never_linked(netdev: NetDev) -> bool | None:
         return False
     if isinstance(netdev.master, str):  # of a bond or a bridge
         return False
-    values = (netdev.carrier, netdev.carrier_changes, netdev.master)
-    if any(map(_is_unread, values)):
+    carrier, changes = netdev.carrier, netdev.carrier_changes
+    if isinstance(carrier, Missing) or isinstance(changes, Missing) or _is_unread(netdev.master):
         return None
-    changes = netdev.carrier_changes
-    return netdev.carrier is False and not isinstance(changes, Missing) and changes <= 1
+    return carrier is False and changes <= 1
 
 
 def _is_a_spare(device: DeviceView, port: PortView) -> bool:
@@ -87,37 +86,29 @@ def _is_no_exception(
 ) -> bool | None:
     """Whether no other card of its kind has a link at the same place."""
     own = _place(device, port)
-    if isinstance(own, Missing):
-        return None if own.why in _UNREAD else True
+    if own is None:
+        return True if port.is_software else None
+    perhaps = False
     for other in devices:
         for each in other.ports if other is not device else ():
+            if each.is_software or (each.states and not each.is_active):
+                continue
             place = _place(other, each)
-            if isinstance(place, Missing):
-                if place.why in _UNREAD and (each.is_active or not each.states):
-                    return None
-            elif place == own and not each.states:
-                return None
-            elif place == own and each.is_active:
+            if place == own and each.is_active:
                 return False
-    return True
+            perhaps = perhaps or place in (None, own)
+    return None if perhaps else True
 
 
-def _place(device: DeviceView, port: PortView) -> tuple[str, ...] | Missing:
-    """The kind of a card, and which of its ports it is."""
+def _place(device: DeviceView, port: PortView) -> tuple[str, ...] | None:
+    """The kind of a card, and which of its ports it is; None where that is not known."""
     pci = device.pci
-    if isinstance(pci, Missing):
-        return pci
-    unread = next(_unread_ids(pci), None)
-    if unread is not None:
-        return unread
+    if isinstance(pci, Missing) or isinstance(pci.vendor, Missing):
+        return None
+    if isinstance(pci.device, Missing):
+        return None
     function = pci.address.rpartition(".")[2]
-    return str(pci.vendor), str(pci.device), function, str(port.number)
-
-
-def _unread_ids(pci: PciFunction) -> Iterator[Missing]:
-    for each in (pci.vendor, pci.device):
-        if isinstance(each, Missing) and each.why in _UNREAD:
-            yield each
+    return pci.vendor, pci.device, function, str(port.number)
 
 
 def _is_unread(value: object) -> bool:

@@ -79,7 +79,7 @@ def test_a_port_that_was_asked_for_or_is_all_there_is_is_critical() -> None:
 
 def test_what_would_show_it_and_was_not_read_leaves_it_unknown() -> None:
     evidence = with_second_port().evidence()
-    for why in (Why.TIMEOUT, Why.NOT_COLLECTED):
+    for why in (Why.TIMEOUT, Why.NOT_COLLECTED, Why.ABSENT, Why.UNSUPPORTED):
         unread = replace(evidence, netdev=Missing(why))
         (finding,) = [each for each in judge(unread).findings if each.rule == "link-not-up"]
         assert finding.severity == "unknown"
