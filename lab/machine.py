@@ -223,6 +223,7 @@ class Device:
     index: int | None = None  # DEV_INDEX; None: its place in the list
     vfs: tuple[Vf, ...] | Missing = ()  # of a physical function; Missing: what it answers
     physfn: str | None = None  # the physical function of a virtual one
+    smi_of: str | None = None  # the device of which it is a plane, for subnet management
     answers: Answers | None = None  # of the verbs library; None: those of its hca_type
 
 
@@ -280,6 +281,7 @@ class NetDev:
     kind: str | None = None  # "bond", "vlan", "bridge"
     master: str | None = None
     lower: str | None = None
+    carrier: bool | None = None  # None: where it is up
     carrier_changes: int = 2
     carrier_down_count: int = 1
     arp_ignore: int = 0
@@ -644,7 +646,9 @@ class Machine:
             folder = f"/sys/class/net/{netdev.name}"
             files |= {
                 f"{folder}/ifindex": f"{self._ifindex(netdev.name)}\n",
-                f"{folder}/operstate": "up\n" if netdev.up else "down\n",
+                f"{folder}/operstate": "down\n"
+                if netdev.carrier is False or not netdev.up
+                else "up\n",
                 f"{folder}/mtu": f"{netdev.mtu}\n",
                 f"{folder}/address": f"{netdev.mac}\n",
             }
@@ -906,6 +910,7 @@ class Machine:
         links, addresses = b"", b""
         for netdev in self.netdevs:
             index = self._ifindex(netdev.name)
+            carrier = netdev.up if netdev.carrier is None else netdev.carrier
             message = ifinfmsg()
             message["index"] = index
             message["ifi_type"] = _INFINIBAND if netdev.mac.count(":") == 19 else _ETHERNET
@@ -913,8 +918,8 @@ class Machine:
             message["attrs"] = [
                 ("IFLA_IFNAME", netdev.name),
                 ("IFLA_MTU", netdev.mtu),
-                ("IFLA_OPERSTATE", "UP" if netdev.up else "DOWN"),
-                ("IFLA_CARRIER", int(netdev.up)),
+                ("IFLA_OPERSTATE", "UP" if carrier else "DOWN"),
+                ("IFLA_CARRIER", int(carrier)),
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
                 ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
             ]
@@ -1318,6 +1323,7 @@ def _device_attributes(index: int, device: Device) -> list[tuple[str, Any]]:
         ("ATTR_SYS_IMAGE_GUID", guid),
         ("ATTR_DEV_NODE_TYPE", int(device.node_type.partition(":")[0])),
         ("ATTR_DEV_PROTOCOL", device.protocol),
+        *([("ATTR_DEV_TYPE", 1), ("ATTR_PARENT_NAME", device.smi_of)] if device.smi_of else []),
     ]
 
 

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Reading, Seconds, reading_samples, saved
+from rdmadiag.cli.options import Reading, Seconds, Whole, reading_samples, saved
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
@@ -60,9 +60,7 @@ INTERVAL_MAX: Final = 86_400.0
     help="Compare with the sample in this file, which counters --json printed on this host.",
 )
 @click.option("--watch", is_flag=True, help="A sample each interval, until stopped (Ctrl-C).")
-@click.option(
-    "--count", type=click.IntRange(1), metavar="N", help="With --watch: stop after N intervals."
-)
+@click.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
 @click.option(
     "--exclude-device",
     metavar="DEV",

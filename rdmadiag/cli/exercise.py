@@ -10,6 +10,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.meeting import (
     accepted,
+    as_asked,
     listen_option,
     meeting,
     said,
@@ -168,7 +169,8 @@ def command(
         ran = exercise.not_allowed(str(error), host.identity.platform)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    ran = replace(ran, exercise=replace(ran.exercise, by_cm=cm))
+    exercised = replace(ran.exercise, by_cm=cm)
+    ran = replace(ran, exercise=exercised, asked=as_asked(device, peer, listen))
     _show(ran, host.identity, "json" if as_json else format)
     return _code(ran)
 

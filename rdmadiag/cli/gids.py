@@ -7,7 +7,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, Refused
-from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
+from rdmadiag.cli.options import Reading, Whole, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @reading
 @click.option(
     "--gid-index",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     metavar="INDEX",
     help="Route by this entry instead of choosing one; it must not be empty.",
 )

@@ -10,7 +10,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, Refused
-from rdmadiag.cli.options import Given, Reading, Seconds, reading
+from rdmadiag.cli.options import Given, Reading, Seconds, Whole, reading
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.progress import meanwhile
@@ -55,7 +55,7 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process")
     ),
 )
 @reading
-@click.argument("pid", metavar="PID", type=click.IntRange(1, 2**31 - 1))
+@click.argument("pid", metavar="PID", type=Whole(1, 2**31 - 1))
 @click.option("--children", is_flag=True, help="With all processes that descend from it.")
 @click.option("--cgroup", is_flag=True, help="With all processes of its control group.")
 @click.option(
@@ -73,9 +73,7 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process")
     help="Between the two samples that are compared; 0 takes one, and reads no counter.",
 )
 @click.option("--watch", is_flag=True, help="An answer each interval, until stopped (Ctrl-C).")
-@click.option(
-    "--count", type=click.IntRange(1), metavar="N", help="With --watch: stop after N intervals."
-)
+@click.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
 @fail_on_option
 @exit_zero_option
 def command(

@@ -286,7 +286,9 @@ def _read(
             return
         part = Part(path, own, marking(peeked.head))
         try:
-            Collecting(part).read(sieve.segments(peeked))
+            collecting = Collecting(part)
+            collecting.read(sieve.segments(peeked))
+            collecting.read_end(sieve.end, sieve.lines)
             problem = ""
         except OSError as error:
             problem = error.strerror or str(error)

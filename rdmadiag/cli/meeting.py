@@ -11,6 +11,7 @@ from rdmadiag.cli.options import Given, Seconds
 from rdmadiag.cli.output import note
 from rdmadiag.nearest import instead
 from rdmadiag.preflight.safety import Reason
+from rdmadiag.quoting import shell_word
 from rdmadiag.verbs.secret import parse
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | Non
         host, port = host_and_port(peer, TCP_PORT)
         return Meeting("connect", host, port, wait, near=source_towards(host))
     return None
+
+
+def as_asked(devices: Sequence[str], peer: str | None, listen: str | None) -> str:
+    """What was asked for, for a line to paste: " --device mlx5_0 192.0.2.1"."""
+    words = [word for each in devices for word in ("--device", shell_word(each))]
+    words += ["--listen", shell_word(listen)] if listen else []
+    words += [shell_word(peer)] if peer else []
+    return "".join(f" {word}" for word in words)
 
 
 def accepted(codes: Sequence[str]) -> frozenset[Reason]:

@@ -304,6 +304,12 @@ class Given(click.Path):
         return value
 
 
+class Whole(click.IntRange):
+    """A whole number; click calls a wrong one "not a valid integer range"."""
+
+    name = "whole number"
+
+
 class Seconds(click.FloatRange):
     """A time; "nan" is within every range, and is none."""
 
@@ -355,7 +361,7 @@ timeout_option: Final = click.option(
 
 gid_scan_option: Final = click.option(
     "--gid-scan-limit",
-    type=click.IntRange(0, MAX_ROUTE_GID_SCAN),
+    type=Whole(0, MAX_ROUTE_GID_SCAN),
     metavar="N",
     help="GIDs to ask a port for where each is a call of the library (macOS, old libibverbs).  "
     f"[default: {MAX_ROUTE_GID_SCAN}, which is the most]",

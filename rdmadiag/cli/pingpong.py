@@ -14,6 +14,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.meeting import (
     accepted,
+    as_asked,
     listen_option,
     meeting,
     said,
@@ -21,7 +22,7 @@ from rdmadiag.cli.meeting import (
     secret_option,
     wait_option,
 )
-from rdmadiag.cli.options import Seconds, format_option, json_option
+from rdmadiag.cli.options import Seconds, Whole, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.pair_end import LINE_SECONDS, end_of_pair, end_with, job_option, read_job
@@ -92,16 +93,16 @@ INLINE_MAX: Final = 1024
     multiple=True,
     help="The port to use. Twice, without a peer: from one to the other.",
 )
-@click.option("--port", type=click.IntRange(1, 255), metavar="N", help="The same as DEV:N.")
+@click.option("--port", type=Whole(1, 255), metavar="N", help="The same as DEV:N.")
 @click.option(
     "--gid-index",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     metavar="N",
     help="Instead of the route GID that gids shows.",
 )
 @click.option(
     "--pkey-index",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=0,
     show_default=True,
     metavar="N",
@@ -110,7 +111,7 @@ INLINE_MAX: Final = 1024
 @click.option(
     "--bytes",
     "payload",
-    type=click.IntRange(1, BYTES_MAX),
+    type=Whole(1, BYTES_MAX),
     default=64,
     show_default=True,
     metavar="N",
@@ -118,7 +119,7 @@ INLINE_MAX: Final = 1024
 )
 @click.option(
     "--iterations",
-    type=click.IntRange(1, ITERATIONS_MAX),
+    type=Whole(1, ITERATIONS_MAX),
     default=100,
     show_default=True,
     metavar="N",
@@ -153,7 +154,7 @@ INLINE_MAX: Final = 1024
 )
 @click.option(
     "--sq-depth",
-    type=click.IntRange(1, DEPTH_MAX),
+    type=Whole(1, DEPTH_MAX),
     default=DEFAULT_SIZES.sq_depth,
     show_default=True,
     metavar="N",
@@ -161,7 +162,7 @@ INLINE_MAX: Final = 1024
 )
 @click.option(
     "--rq-depth",
-    type=click.IntRange(1, DEPTH_MAX),
+    type=Whole(1, DEPTH_MAX),
     default=DEFAULT_SIZES.rq_depth,
     show_default=True,
     metavar="N",
@@ -169,13 +170,13 @@ INLINE_MAX: Final = 1024
 )
 @click.option(
     "--cq-depth",
-    type=click.IntRange(2, 2 * DEPTH_MAX),
+    type=Whole(2, 2 * DEPTH_MAX),
     metavar="N",
     help="Entries of the completion queue.  [default: those of both queues]",
 )
 @click.option(
     "--sge",
-    type=click.IntRange(1, SGE_MAX),
+    type=Whole(1, SGE_MAX),
     default=DEFAULT_SIZES.sge,
     show_default=True,
     metavar="N",
@@ -183,7 +184,7 @@ INLINE_MAX: Final = 1024
 )
 @click.option(
     "--inline",
-    type=click.IntRange(0, INLINE_MAX),
+    type=Whole(0, INLINE_MAX),
     default=DEFAULT_SIZES.inline,
     show_default=True,
     metavar="N",
@@ -311,7 +312,8 @@ def command(
         result = attempt.Result(refused, (), ())
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    return _show(replace(result, by_cm=cm), host.identity, form)
+    result = replace(result, by_cm=cm, asked=as_asked(device, peer, listen))
+    return _show(result, host.identity, form)
 
 
 def _of_job(job: str, allow_rtr: bool, accept_risk: tuple[str, ...], form: str) -> int:

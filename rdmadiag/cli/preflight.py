@@ -9,7 +9,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, Refused
-from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_option, reading
+from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, Whole, gid_scan_option, reading
 from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
@@ -65,8 +65,8 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     metavar="FILE",
     help="What this host should be, as `rdmadiag expect` writes it; what it is not is a finding.",
 )
-@click.option("--expect-devices", type=click.IntRange(0), metavar="N", help="So many RDMA devices.")
-@click.option("--expect-active", type=click.IntRange(0), metavar="N", help="So many active ports.")
+@click.option("--expect-devices", type=Whole(0), metavar="N", help="So many RDMA devices.")
+@click.option("--expect-active", type=Whole(0), metavar="N", help="So many active ports.")
 @click.option(
     "--expect-rate",
     metavar="RATE",
@@ -93,14 +93,14 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 )
 @click.option(
     "--log-lines",
-    type=click.IntRange(1, 10000),
+    type=Whole(1, 10000),
     metavar="N",
     help="Lines of it to keep; of a Mac's, a failed RTR whatever its age.  [default: 100 on "
     "Linux, 20 on a Mac]",
 )
 @click.option(
     "--pid",
-    type=click.IntRange(1, 2**22),
+    type=Whole(1, 2**22),
     metavar="PID",
     help="Whose limit on locked memory to look at, with its parents': the daemon that starts "
     "your jobs, such as slurmd or kubelet.  [default: the parents of this process]  Of a job's "
@@ -115,7 +115,7 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 )
 @click.option(
     "--fleet-size",
-    type=click.IntRange(2, 10**6),
+    type=Whole(2, 10**6),
     metavar="N",
     help="Are this host's limits enough for N hosts: neighbours, ports, files, rdma cgroup?",
 )

@@ -12,7 +12,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
-from rdmadiag.cli.options import Given, Seconds, complete_devices, format_option, json_option
+from rdmadiag.cli.options import Given, Seconds, Whole, complete_devices, format_option, json_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.ring import local_routes_option
@@ -61,7 +61,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
 )
 @click.option(
     "--ring-size",
-    type=click.IntRange(1, _RING_MOST),
+    type=Whole(1, _RING_MOST),
     default=_RING_SIZE,
     show_default=True,
     metavar="MIB",

@@ -16,6 +16,9 @@ from typing import Final
 
 from rdmadiag.frozen import dataclass
 
+STARTING: Final = 300.0
+"""Seconds after the kernel started in which a link that is down is still coming up."""
+
 
 class Kind(StrEnum):
     """What a line says."""

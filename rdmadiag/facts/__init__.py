@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import IPV4_MAPPED, IPV4_MULTICAST, Family, Gid, Scope
 from rdmadiag.facts.ib import (
+    DeviceType,
     DriverId,
     GidType,
     LinkLayer,
@@ -319,6 +320,14 @@ class NldevDevice(WithNumbers):
     unreadable_ports: dict[int, Missing]  # ports that PORT_GET refused
     chardev: Chardev | Missing
     resources: dict[str, ResourceCount] | Missing
+    # DEV_TYPE and PARENT_NAME, of a device that is a part of another one; Linux 6.11
+    type: DeviceType | Missing = Missing(Why.ABSENT)
+    parent: str | Missing = Missing(Why.ABSENT)
+
+    @property
+    def is_for_management(self) -> bool:
+        """Whether the subnet manager alone has to do with it, and no program opens it."""
+        return self.type is DeviceType.SMI
 
     def port(self, number: int) -> NldevPort | None:
         """The port of this number, if nldev shows it."""

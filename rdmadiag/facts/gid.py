@@ -29,9 +29,13 @@ class Scope(StrEnum):
     """How far the address in a GID reaches."""
 
     ZERO = "zero"
+    LOOPBACK = "loopback"  # ::1, and 127.0.0.0/8 mapped
     LINK_LOCAL = "link_local"  # fe80::/10, and 169.254.0.0/16 mapped
     PRIVATE = "private"  # fc00::/7; RFC 1918 and 100.64.0.0/10 mapped
     GLOBAL = "global"
+
+
+_LOOPBACK: Final = bytes(15) + b"\x01"
 
 
 class Gid:
@@ -128,6 +132,8 @@ class Gid:
             return Scope.ZERO
         if self.is_ipv4_mapped:
             a, b = self.raw[12], self.raw[13]
+            if a == 127:
+                return Scope.LOOPBACK
             if (a, b) == (169, 254):
                 return Scope.LINK_LOCAL
             if a == 10 or (a == 172 and 16 <= b < 32) or (a, b) == (192, 168):
@@ -139,7 +145,7 @@ class Gid:
             return Scope.LINK_LOCAL
         if self.raw[0] & 0xFE == 0xFC:
             return Scope.PRIVATE
-        return Scope.GLOBAL
+        return Scope.LOOPBACK if self.raw == _LOOPBACK else Scope.GLOBAL
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:

@@ -111,6 +111,12 @@ class DriverId(Numbered):
     MANA = "mana", 20
 
 
+class DeviceType(Numbered):
+    """enum rdma_nl_dev_type, rdma/rdma_netlink.h: what kind of part of another device one is."""
+
+    SMI = "smi", 1  # a plane of an adapter, for subnet management: it has no uverbs node
+
+
 class QpType(Numbered):
     """enum ibv_qp_type, infiniband/verbs.h."""
 

@@ -44,7 +44,10 @@ class Label:
 UNLABELLED: Final = Label(Mark.NONE)
 
 _TASK: Final = re.compile(rb" {0,10}([0-9]{1,10}): ?(.*)", re.DOTALL)
-_NODE: Final = re.compile(rb"([A-Za-z0-9_][A-Za-z0-9._\[\],-]{0,500}): ?(.*)", re.DOTALL)
+# Not the day and hour of a syslog in ISO form: "2026-03-13T22:26:01+01:00 node2 kernel: …".
+_NODE: Final = re.compile(
+    rb"(?![0-9]{4}-[0-9]{2}-[0-9]{2}T)([A-Za-z0-9_][A-Za-z0-9._\[\],-]{0,500}): ?(.*)", re.DOTALL
+)
 _POD: Final = re.compile(
     rb"\[pod/([^/\]\s]{1,253})/[^\]\s]{1,253}\] ?"
     rb"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{5}) )?(.*)",  # --timestamps

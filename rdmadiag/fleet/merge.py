@@ -42,6 +42,7 @@ class _Members:
     """Of one group, while it is put together."""
 
     first: Finding | None
+    place: int = 0  # of the finding among those of its host; the least of all
     nodes: list[str] = field(default_factory=list)
 
 
@@ -132,8 +133,9 @@ def _groups(
 ) -> tuple[Group, ...]:
     members: dict[tuple[str, Severity], _Members] = {}
     for report in reports:
-        for each in report.findings:
-            group = members.setdefault((each.rule, each.severity), _Members(each))
+        for place, each in enumerate(report.findings):
+            group = members.setdefault((each.rule, each.severity), _Members(each, place))
+            group.place = min(group.place, place)
             if not group.nodes or group.nodes[-1] != report.node:
                 group.nodes.append(report.node)
         if expected is not None and report.node not in expected:
@@ -154,7 +156,13 @@ def _groups(
         )
         for (reason, severity), each in members.items()
     ]
-    return tuple(sorted(made, key=lambda each: (_RANK[each.severity], -each.count, each.reason)))
+
+    def order(group: Group) -> tuple[object, ...]:
+        """Of one severity what more hosts have; of that what is the cause on its host."""
+        place = members[group.reason, group.severity].place
+        return _RANK[group.severity], -group.count, place, group.reason
+
+    return tuple(sorted(made, key=order))
 
 
 def _summary(gap: Gap, node: str, unused: Iterable[Unused]) -> str:

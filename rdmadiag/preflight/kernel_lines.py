@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.kernel_messages import Kind, kind_of
+from rdmadiag.explain.kernel_messages import STARTING, Kind, kind_of
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA
 from rdmadiag.frozen import dataclass
@@ -100,10 +100,6 @@ def _names(ports: Iterable[PortView]) -> set[str]:
         if port.nldev and not isinstance(port.nldev.netdev, Missing):
             names.add(port.nldev.netdev)
     return names
-
-
-STARTING: Final = 300.0
-"""Seconds after the kernel started in which a link that goes down is still coming up."""
 
 
 def flapping(case: "Case") -> dict[Subject, list["KernelLine"]]:

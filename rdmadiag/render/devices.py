@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from rdmadiag.facts import Identity, Missing, PciFunction, Why
+from rdmadiag.facts import Identity, Missing, NldevDevice, PciFunction, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.ranges import folded
 from rdmadiag.render.alike import alike, form
@@ -48,9 +48,18 @@ def show(
         say(out, f"{name}: {sentence}")
         if others:
             say(out, f"  also: {', '.join(folded(other for other, _ in others))}")
+    for part in _for_management(evidence):
+        of = "" if isinstance(part.parent, Missing) else f" of {printable(part.parent)}"
+        say(out, f"{printable(part.name)}: subnet management{of} alone: no program opens it")
     _functions(out, without)
     out.print()
     out.print(_grid(devices, out.width))
+
+
+def _for_management(evidence: Evidence) -> list[NldevDevice]:
+    if isinstance(evidence.nldev, Missing):
+        return []
+    return [each for each in evidence.nldev.devices if each.is_for_management]
 
 
 def _sentences(row: DeviceRow) -> Iterator[str]:
@@ -150,6 +159,8 @@ def _link(pci: PciFunction, which: str) -> str:
     speed = getattr(pci, f"{which}_link_speed")
     width = getattr(pci, f"{which}_link_width")
     if isinstance(speed, Missing) or isinstance(width, Missing):
+        return ""
+    if not width or not speed[:1].isdigit():  # of a virtual function: "Unknown", 0
         return ""
     return f"{speed.partition(' ')[0]}GT/s x{width}"
 

@@ -79,7 +79,7 @@ def _next(ran: "Ran") -> list[str]:
     outcome = ran.exercise.outcome
     command = f"rdmadiag exercise{' --cm' if ran.exercise.by_cm else ''} --allow-rtr"
     if outcome is RunOutcome.NOT_ALLOWED:
-        return [f"    {command}"]
+        return [f"    {command}{ran.asked}"]
     if any(Reason.IWARP_NEEDS_RDMA_CM in each.blocking for each in ran.chosen):
         text = REASON_TEXT[Reason.IWARP_NEEDS_RDMA_CM]
         return [f"    rdmadiag exercise --cm --allow-rtr   # {text}"]

@@ -15,17 +15,17 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause, Other
+from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause, OtherFailure
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
-from rdmadiag.render.plain import counted, printable
+from rdmadiag.render.plain import counted, excerpt, printable
 from rdmadiag.render.see import seen_at
 
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
-_QUOTED: Final = 100  # characters of a line that stands in the answer
 
 
 # --- a log -------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def _answer(account: Account, name: str) -> Text:
     if first is not None:
         known = first.what not in UNSURE
         line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
-        line.append(f"  {_where(first)}: {printable(_what(first))}", style="")
+        line.append(f"  {_said(account, first)}", style="")
         more = len(account.failures) - 1
         if more > 0:
             line.append(f" (and {more} more)", style="")
@@ -97,16 +97,27 @@ def _answer(account: Account, name: str) -> Text:
     return line
 
 
-def _other_failure(other: Other) -> str:
+def _other_failure(other: OtherFailure) -> str:
     if other.causes:
         return f"no line here says that RDMA failed; likely {printable(other.causes[0].text)}"
     what = "something failed, and no line here says that RDMA did"
-    return f"{what}: line {other.line}: {_short(other.text)}"
+    return f"{what}: line {other.line}: {excerpt(other.text)}"
 
 
-def _short(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 1]}…"
+def _said(account: Account, first: Failure) -> str:
+    """What failed first and where; of a line that says neither, how the log ended as well."""
+    is_said = first.stage or first.device or first.call or first.errno or first.tool != _NO_TOOL
+    if first.what != IN_WORDS or is_said:
+        return f"{_where(first)}: {printable(_what(first))}"
+    text = "something failed here that may be RDMA, in words that are not known"
+    other = account.other
+    if other is not None and other.line not in first.lines:
+        text += f"; it ended so: {excerpt(other.text)}"
+    return text
+
+
+_NO_TOOL: Final = "verbs"
+"""Of a line that names no program."""
 
 
 def _where(failure: Failure) -> str:
@@ -283,8 +294,14 @@ def _noted(out: Console, account: Account) -> None:
     out.print()
     say(out, "Noted, no failure by itself:")
     for each in account.notes[:_OTHERS]:
-        text = each.causes[0].text if each.causes else each.what
+        text = _NOTED.get(each.what) or (each.causes[0].text if each.causes else each.what)
         say(out, f"  {printable(text)} ({_lines(each)})")
+
+
+_NOTED: Final = {
+    CAME_BACK: "a link went down, and came up again before anything failed",
+    NEVER_UP: "a port has had no link since the start, and others have: perhaps nobody uses it",
+}
 
 
 def _other(out: Console, account: Account) -> None:
@@ -292,7 +309,7 @@ def _other(out: Console, account: Account) -> None:
     first, other = account.first, account.other
     if other is None or (first and (first.what not in UNSURE or other.line in first.lines)):
         return
-    if first or account.unknown or other.causes or len(printable(other.text)) > _QUOTED:
+    if first or account.unknown or other.causes or excerpt(other.text) != printable(other.text):
         out.print()
         say(out, "Not of RDMA, by its words:")
         verbatim(out, f"    {other.line}: {printable(other.text)}")

@@ -19,7 +19,7 @@ from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
-from rdmadiag.render.plain import counted, printable
+from rdmadiag.render.plain import counted, excerpt, printable
 
 _MOST: Final = 6  # rows of each list that are shown in text
 _NAMES: Final = 6
@@ -137,7 +137,13 @@ def _without_failure(story: Story) -> str:
         return f"something failed here that may be RDMA: {what} not understood"
     if not any(each.bytes for each in story.sources):
         return "there is nothing in these files"
-    return "nothing of RDMA failed in these files"
+    if story.other is not None and story.is_other:
+        text = excerpt(story.other.text)
+        return f"something failed, and no line here says that RDMA did: {text}"
+    return _NOTHING_FAILED
+
+
+_NOTHING_FAILED: Final = "nothing of RDMA failed in these files"
 
 
 def _silence(story: Story) -> str:
@@ -174,6 +180,7 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
     _silent(out, story.silent)
     _behind(out, story)
     _ended(out, story)
+    _other(out, story)
     _causes(out, story)
     _clocks(out, story)
     _not_understood(out, story)
@@ -183,8 +190,10 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
 def _head(out: Console, story: Story) -> None:
     if story.has_failed or story.is_proven:
         line = Text("FAILED", style="bold red")
-    elif answer(story) == "nothing of RDMA failed in these files":
+    elif answer(story) == _NOTHING_FAILED:
         line = Text("OK", style="bold green")
+    elif story.is_other:
+        line = Text("OTHER", style="bold yellow")
     else:
         line = Text("UNKNOWN", style="bold magenta")
     line.append(f"  {answer(story)}", style="")
@@ -375,6 +384,15 @@ def _ended(out: Console, story: Story) -> None:
     for each in story.ended[:_MOST]:
         before = "before it: " if each.is_before else ""
         verbatim(out, Text(f"    {before}{printable(each.text)}", style="dim"))
+
+
+def _other(out: Console, story: Story) -> None:
+    other = story.other
+    if other is None or not story.is_other or other in story.ended[:_MOST]:
+        return
+    out.print()
+    say(out, "Not of RDMA, by its words:")
+    verbatim(out, f"    {printable(f'{other.where}:{other.line}: {other.text}')}")
 
 
 def _causes(out: Console, story: Story) -> None:

@@ -238,7 +238,7 @@ def _advice(result: Result) -> Advice:
     """The next step where nothing was attempted is the preflight; else what explain knows."""
     attempt = result.attempt
     if attempt.outcome is Outcome.NOT_ALLOWED:
-        return Advice((), ("rdmadiag preflight", _command(result)))
+        return Advice((), ("rdmadiag preflight", f"{_command(result)}{result.asked}"))
     if attempt.outcome is Outcome.NOT_SAFE:
         best = result.chosen[0] if result.chosen else None
         if best is None:

@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.quoting import plain_comment, printable
 
-__all__ = ("counted", "link", "pasted", "printable", "shown", "speed")
+__all__ = ("counted", "excerpt", "link", "pasted", "printable", "shown", "speed")
 
 
 def shown(value: object, missing: str = "-") -> str:
@@ -33,6 +33,15 @@ def speed(gbps: float | Missing) -> str:
 def counted(number: int, noun: str) -> str:
     """ "1 port", "2 ports"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+_EXCERPT: Final = 100  # characters of a line that stands in an answer
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a line that is quoted in a sentence."""
+    text = printable(text)
+    return text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
 
 
 def pasted(lines: Iterable[str]) -> Iterator[str]:

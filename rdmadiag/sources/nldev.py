@@ -16,7 +16,15 @@ from rdmadiag.facts import (
     ResourceCount,
     Why,
 )
-from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, Numbered, PhysState, PortState
+from rdmadiag.facts.ib import (
+    DeviceType,
+    DriverId,
+    NetnsMode,
+    NodeType,
+    Numbered,
+    PhysState,
+    PortState,
+)
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev_messages import (
@@ -80,6 +88,8 @@ def parse_device(reply: bytes) -> NldevDevice | Missing:
         unreadable_ports={},
         chardev=later,
         resources=later,
+        type=_member(found, "DEV_TYPE", DeviceType),
+        parent=text(found, "PARENT_NAME"),
     )
 
 

@@ -75,6 +75,8 @@ ATTRIBUTES: Final = (
     (87, "RDMA_NLDEV_ATTR_RES_CTX_ENTRY", "nest"),
     (88, "RDMA_NLDEV_ATTR_RES_SRQ", "nest"),
     (89, "RDMA_NLDEV_ATTR_RES_SRQ_ENTRY", "nest"),
+    (99, "RDMA_NLDEV_ATTR_DEV_TYPE", "uint8"),
+    (100, "RDMA_NLDEV_ATTR_PARENT_NAME", "asciiz"),
     (118, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX", "uint64"),
 )
 """Number, name and type; the types have pyroute2's names."""

@@ -79,6 +79,7 @@ class Result:
     meeting: Meeting | None = None
     of_host: tuple[Reason, ...] = ()  # why no port was chosen, where there is none
     by_cm: bool = False
+    asked: str = ""  # devices and peer as options and an argument, for a line to paste
 
 
 class BrokenChild(Exception):

@@ -56,6 +56,7 @@ class Ran:
     exercise: Exercise
     chosen: tuple[Candidate, ...]  # both ends; or what was refused, the best first
     accepted: tuple[Reason, ...]  # that the user took on
+    asked: str = ""  # devices and peer as options and an argument, for a line to paste
 
 
 def run(

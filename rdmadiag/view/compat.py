@@ -211,6 +211,8 @@ def _beside(
     ends = End(local.device, local.number), End(remote.device, remote.number)
     talks, why = _by_address(here, there)
     reason = NoTalk.GIDS if talks is Talks.NO else None
+    if reason and local.is_omni_path is not remote.is_omni_path:
+        reason = NoTalk.PROTOCOLS
     rows = tuple(of_ports(here, there))
     for row in rows:
         if row.agreement is Agreement.STOPS:

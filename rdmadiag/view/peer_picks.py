@@ -193,6 +193,10 @@ def by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
 
     Subnets that are not joined may have one prefix, the default one, and LIDs of one range.
     """
+    if local.is_omni_path is not remote.is_omni_path:
+        if None in (local.is_omni_path, remote.is_omni_path):
+            return Talks.UNKNOWN, "whether both ends are of one fabric is not known"
+        return Talks.NO, "one end is Omni-Path and the other InfiniBand: different fabrics"
     gids = [
         next((entry.gid for entry in port.gids.entries if entry.index == 0), None)
         for port in (local, remote)

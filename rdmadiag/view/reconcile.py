@@ -77,6 +77,7 @@ class PortView:
     nldev: NldevPort | None
     verbs: "VerbsPort | None"
     is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
+    is_omni_path: bool | None = False  # its fabric is no InfiniBand; None: not known
     pkey_index: int = 0  # of the partition key that a queue pair will use; programs use index 0
 
     @property
@@ -216,12 +217,16 @@ def unshown(evidence: Evidence, what: str) -> Missing:
 def devices(
     evidence: Evidence, gid_index: int | None = None, pkey_index: int = 0
 ) -> tuple[DeviceView, ...]:
-    """Every device that any witness names, by name; `gid_index` is an explicit route."""
+    """Every device that any witness names, by name; `gid_index` is an explicit route.
+
+    Without those that are for subnet management alone: no program of a job sees them.
+    """
     sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
     in_sysfs = _by_name(present(sysfs.devices) if sysfs else ())
     in_nldev = _by_name(nldev.devices if nldev else ())
     in_verbs = _by_name(verbs.devices if verbs else ())
     names = in_sysfs.keys() | in_nldev.keys() | in_verbs.keys()
+    names -= {name for name, device in in_nldev.items() if device.is_for_management}
     if registry := known(evidence.ioreg):
         names |= {each.name for each in present(registry.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
@@ -389,7 +394,16 @@ def _port(
         nldev=nldev,
         verbs=verbs,
         is_foreign_on_mac=states.is_mac and protocol is not Protocol.THUNDERBOLT,
+        is_omni_path=_is_omni_path(seen.nldev, driver),
     )
+
+
+def _is_omni_path(nldev: NldevDevice | None, driver: str | Missing) -> bool | None:
+    """Omni-Path has InfiniBand's link layer for programs, and a wire of its own."""
+    said = nldev.protocol if nldev else Missing(Why.ABSENT)
+    if said == "opa" or driver == "hfi1":
+        return True
+    return None if isinstance(said, Missing) and isinstance(driver, Missing) else False
 
 
 def is_asked_enough(gids: GidTable) -> bool:

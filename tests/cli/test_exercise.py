@@ -25,6 +25,17 @@ def test_without_leave_nothing_is_looked_at(rdmadiag: Rdmadiag) -> None:
     )
 
 
+@pytest.mark.parametrize("command", ["pingpong", "exercise"])
+@pytest.mark.parametrize(
+    "asked", [(), ("--device", "mlx5_0", "192.0.2.1"), ("--listen", "192.0.2.1")], ids=" ".join
+)
+def test_the_line_to_paste_is_for_what_was_asked(
+    command: str, asked: tuple[str, ...], rdmadiag: Rdmadiag
+) -> None:
+    lines = [line.strip() for line in rdmadiag(command, *asked).out.splitlines()]
+    assert " ".join(("rdmadiag", command, "--allow-rtr", *asked)) in lines
+
+
 def test_leave_is_not_taken_from_a_variable(
     rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
 ) -> None:

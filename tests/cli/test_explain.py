@@ -282,3 +282,50 @@ def test_a_log_that_is_like_none(log: Callable[[str], str], rdmadiag: Rdmadiag) 
 @pytest.mark.parametrize("arguments", [("errno", "110"), ("--log", "a", "--log", "b")])
 def test_similar_is_for_one_log(arguments: tuple[str, ...], rdmadiag: Rdmadiag) -> None:
     assert rdmadiag("explain", "--similar", *arguments).code == 64
+
+
+STARTED = (
+    "[    9.123456] mlx5_core 0000:08:00.0 ens1f0np0: Link down\n"
+    "[   12.123456] mlx5_core 0000:08:00.0 ens1f0np0: Link up\n"
+    "[   13.123456] mlx5_core 0000:08:00.1 ens1f1np1: Link down\n"
+)
+
+
+def test_a_kernel_that_starts_brings_its_links_up_and_what_it_says_of_them_is_noted(
+    rdmadiag: Rdmadiag, log: Callable[[str], str]
+) -> None:
+    ran = rdmadiag("explain", "--log", log(STARTED))
+    assert (ran.code, ran.out.split()[0]) == (0, "OK")
+    assert "a link went down, and came up again before anything failed (line 1)" in ran.out
+    assert "perhaps nobody uses it (line 3)" in ran.out
+    again = "[  812.123456] mlx5_core 0000:08:00.0 ens1f0np0: Link down\n"
+    lost = rdmadiag("explain", "--log", log(STARTED + again))
+    assert (lost.code, lost.out.split()[0]) == (2, "FAILED")
+    assert "line 4;" in lost.out
+
+
+def test_several_logs_in_which_another_program_failed_are_not_ok(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "r0.log").write_text("step 1\nRuntimeError: shape mismatch\n")
+    (tmp_path / "r1.log").write_text("step 1\n")
+    ran = rdmadiag("explain", "--log", str(tmp_path))
+    assert ran.code == 0
+    assert ran.out.startswith(
+        "OTHER  something failed, and no line here says that RDMA did: "
+        "RuntimeError: shape mismatch  [2 files, "
+    )
+    assert f"{tmp_path}/r0.log:2: RuntimeError: shape mismatch" in ran.out
+    document = rdmadiag("explain", "--log", str(tmp_path), "--json").document
+    assert document["other"]["line"] == 2
+
+
+def test_of_a_line_that_names_nothing_how_the_log_ended_is_told_beside_it(
+    rdmadiag: Rdmadiag, log: Callable[[str], str]
+) -> None:
+    ended = "slurmstepd: error: *** JOB 991 ON node3 CANCELLED AT 03:11:00 DUE TO TIME LIMIT ***"
+    text = f"{ended}\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    event = "node3:7:9 [5] NCCL WARN NET/IB: Got async event : client reregistration\n"
+    first = rdmadiag("explain", "--log", log(text + event)).out.splitlines()[0]
+    assert first.startswith("UNKNOWN  something failed here that may be RDMA")
+    assert f"it ended so: {ended}" in first

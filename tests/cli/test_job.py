@@ -398,3 +398,9 @@ def test_a_peer_that_is_no_job_is_one_line(
     found = rdmadiag("job", "4711", "--peer", str(path))
     assert (found.code, found.out, found.err.count("\n")) == (64, "", 1)
     assert "not a document of job --json" in found.err
+
+
+def test_what_is_no_number_of_a_process_is_called_so(rdmadiag: Rdmadiag) -> None:
+    ran = rdmadiag("job", "abc")
+    assert ran.code == 64
+    assert "'abc' is not a valid whole number" in ran.err

@@ -22,6 +22,7 @@ PRIVATE = [
     for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 ]
 LINK_LOCAL = [ipaddress.ip_network(each) for each in ("169.254.0.0/16", "fe80::/10")]
+LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
 
 def address(raw: bytes) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -33,6 +34,8 @@ def scope(raw: bytes) -> str:
     if raw == bytes(16):
         return "zero"
     where = address(raw)
+    if where.is_loopback:
+        return "loopback"
     if any(where in network for network in LINK_LOCAL if network.version == where.version):
         return "link_local"
     if any(where in network for network in PRIVATE if network.version == where.version):
@@ -72,7 +75,7 @@ def raw_of(where):
     return where.packed if where.version == 6 else bytes(10) + b"\xff\xff" + where.packed
 
 
-@pytest.mark.parametrize("network", [*PRIVATE, *LINK_LOCAL], ids=str)
+@pytest.mark.parametrize("network", [*PRIVATE, *LINK_LOCAL, LOOPBACK], ids=str)
 def test_a_scope_ends_where_its_network_ends(network):
     first, last = network[0], network[-1]
     assert Gid(raw_of(first)).scope == Gid(raw_of(last)).scope == scope(raw_of(first)) != "global"
@@ -112,6 +115,8 @@ def test_text_that_looks_like_a_gid_is_read_as_the_standard_library_reads_it(tex
         ("::ffff:100.64.0.1", "::ffff:100.64.0.1", Scope.PRIVATE),
         ("fd00::1", "fd00::1", Scope.PRIVATE),
         ("2001:db8::1", "2001:db8::1", Scope.GLOBAL),
+        ("::1", "::1", Scope.LOOPBACK),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", Scope.LOOPBACK),
     ],
     ids=[
         "sysfs's form of the default GID",
@@ -123,6 +128,8 @@ def test_text_that_looks_like_a_gid_is_read_as_the_standard_library_reads_it(tex
         "an address of a carrier's network",
         "a unique local address",
         "a global IPv6 address",
+        "the loopback of IPv6",
+        "the loopback of IPv4",
     ],
 )
 def test_the_forms_that_sysfs_and_people_write(text, shown, scope):

@@ -79,7 +79,7 @@ def test_a_report_of_a_node_that_was_not_expected_is_said_and_counts() -> None:
     ]
 
 
-def test_groups_are_ordered_by_severity_then_by_how_many_then_by_name() -> None:
+def test_groups_are_ordered_by_severity_by_how_many_and_as_each_host_has_them() -> None:
     info = [finding("i", "info")] * 2
     found = merged(
         text("n1", "critical", [finding("b"), *info]),
@@ -88,7 +88,10 @@ def test_groups_are_ordered_by_severity_then_by_how_many_then_by_name() -> None:
         text("n4", "unknown", [finding("u", "unknown"), finding("w", "warn")]),
     )
     groups = [(each.reason, each.count) for each in found.groups]
-    assert groups == [("c", 2), ("a", 1), ("b", 1), ("u", 1), ("w", 3), ("i", 1)]
+    assert groups == [("c", 2), ("b", 1), ("a", 1), ("u", 1), ("w", 3), ("i", 1)]
+    cause, effect = finding("z"), finding("a")
+    alone = merged(text("n1", "critical", [cause, effect]))
+    assert [each.reason for each in alone.groups] == ["z", "a"]
 
 
 def test_one_rule_of_two_severities_is_two_groups() -> None:

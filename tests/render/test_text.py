@@ -354,6 +354,30 @@ def test_devices_say_how_many_and_where_each_is_seen() -> None:
     assert [line.split()[0] for line in table] == ["PORT", "mlx5_0/1", "mlx5_1/1"]
 
 
+def planes() -> Machine:
+    """A multi-plane adapter: what a job uses, and a device for subnet management (Linux 6.11)."""
+    (device, _) = infiniband_host().devices
+    plane = replace(device.ports[0], rate="200 Gb/sec (1X XDR)")
+    smi = replace(device, name="smi1", ports=(plane,) * 4, uverbs=None, smi_of="mlx5_0")
+    return infiniband_host().change(devices=(device, smi))
+
+
+def test_a_device_for_subnet_management_alone_is_none_that_a_program_misses() -> None:
+    lines = device_list(planes(), 120).splitlines()
+    assert lines[0] == "1 RDMA device, 1 port, 1 active; seen by sysfs, nldev, verbs, /dev"
+    assert lines[1] == "smi1: subnet management of mlx5_0 alone: no program opens it"
+    assert "\nsmi1/1" not in "\n".join(lines)
+    assert judge(planes().evidence()).findings == ()
+    without = planes().change(devices=planes().devices[:1])
+    assert "smi1" not in device_list(without, 120)
+
+
+def test_the_pci_link_of_a_virtual_function_is_not_known_and_not_shown() -> None:
+    link = roce_host().with_device(link=("8.0 GT/s PCIe", "8"))
+    assert "8.0GT/s x8 of 16.0GT/s x16" in device_list(link, 120)
+    assert "GT/s" not in device_list(roce_host().with_device(link=("Unknown", "0")), 120)
+
+
 def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
     lines = device_list(roce_host().change(nodes={}), 120).splitlines()
     assert lines[0].endswith("not seen everywhere: mlx5_0")

@@ -12,7 +12,7 @@ from lab.machine import GidRow, Machine, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.facts.ib import DriverId, PhysState, PortState
 from rdmadiag.gid.registry import chosen
 from rdmadiag.sources.run import gather
 from rdmadiag.view.compat import Compat, compat, of_stacks
@@ -77,6 +77,12 @@ def lids(first: int, second: int) -> Planted:
     return lambda host: host.with_port(0, lid=first).with_port(1, lid=second)
 
 
+def omni_path(host: Machine) -> Machine:
+    """One adapter of Omni-Path, which says that its link layer is InfiniBand."""
+    device = replace(host.devices[0], protocol="opa", driver=DriverId.HFI1, pci_driver="hfi1")
+    return host.change(devices=(device,))
+
+
 ROCE, IB = roce_host(), infiniband_host()
 IB_PEER = other_host(IB)
 CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
@@ -103,6 +109,13 @@ CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
         Talks.NO,
         "no active ports of one protocol: A has roce, B infiniband",
     ),
+    "Omni-Path and InfiniBand": (
+        omni_path(IB),
+        IB_PEER,
+        Talks.NO,
+        "one end is Omni-Path and the other InfiniBand",
+    ),
+    "two Omni-Path hosts": (omni_path(IB), omni_path(IB_PEER), Talks.YES, "by LID"),
     "two InfiniBand hosts": (IB, IB_PEER, Talks.YES, "one subnet prefix, by LID"),
     "one LID at both ends": (IB, lids(17, 18)(IB_PEER), Talks.NO, "both have LID 17 and one"),
     "one LID in two subnets": (

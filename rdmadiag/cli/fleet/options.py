@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from rdmadiag.cli.options import Given
+from rdmadiag.cli.options import Given, Whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ _NODES: Final = (
         help='For ssh, before the node: "-p 2222 -l admin".',
     ),
     click.option(
-        "--fanout", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="N",
+        "--fanout", type=Whole(1, 4096), default=64, show_default=True, metavar="N",
         help="So many nodes at once; srun starts all of them.",
     ),
 )  # fmt: skip

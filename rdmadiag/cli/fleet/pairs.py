@@ -29,7 +29,7 @@ from rdmadiag.cli.fleet.reaching import (
     waiting_for_nodes,
     way_to,
 )
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option, started
+from rdmadiag.cli.options import Given, Seconds, Whole, format_option, json_option, started
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.precedence import form_wanted
@@ -105,7 +105,7 @@ class Rounds(click.IntRange):
     "preflight ranks first]",
 )  # fmt: skip
 @click.option(
-    "--across", type=click.IntRange(0, 10_000), default=0, show_default=True, metavar="N",
+    "--across", type=Whole(0, 10_000), default=0, show_default=True, metavar="N",
     help="Rounds from one rail to another, after those.",
 )  # fmt: skip
 @click.option(
@@ -114,11 +114,11 @@ class Rounds(click.IntRange):
     "to leaf.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(0, (1 << 63) - 1), default=0, show_default=True, metavar="N",
+    "--seed", type=Whole(0, (1 << 63) - 1), default=0, show_default=True, metavar="N",
     help="Who meets whom: the same pairs for the same nodes and seed.",
 )  # fmt: skip
 @click.option(
-    "--retests", type=click.IntRange(0, 100), default=RETESTS, show_default=True, metavar="N",
+    "--retests", type=Whole(0, 100), default=RETESTS, show_default=True, metavar="N",
     help="How often at most suspects are tried again, with partners that passed.",
 )  # fmt: skip
 @click.option(
@@ -130,11 +130,11 @@ class Rounds(click.IntRange):
     help="Lines of NODE ADDRESS[:PORT] [DEVICE...]: where peers reach it, its devices by rail.",
 )  # fmt: skip
 @click.option(
-    "--bytes", "payload", type=click.IntRange(1, 1 << 20), metavar="N",
+    "--bytes", "payload", type=Whole(1, 1 << 20), metavar="N",
     help=f"Of each message.  [default: 64; with --bandwidth {_MEASURED}]",
 )  # fmt: skip
 @click.option(
-    "--iterations", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N",
+    "--iterations", type=Whole(1, 10_000), default=100, show_default=True, metavar="N",
     help="Round trips that are timed.",
 )  # fmt: skip
 @click.option(

@@ -16,7 +16,7 @@ from rdmadiag.explain.job.both_ends import Compared, compared
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.members import Members
-from rdmadiag.explain.job.part import Occurrence, Part
+from rdmadiag.explain.job.part import TEXT_KEPT, Occurrence, Part
 from rdmadiag.explain.job.progress import behind
 from rdmadiag.explain.job.silence import silent
 from rdmadiag.explain.job.story import (
@@ -35,6 +35,7 @@ from rdmadiag.explain.job.story import (
 from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.log.account import Account, Collector, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_CAUSES
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
@@ -127,9 +128,11 @@ class _Composer:
 
     def story(self) -> Story:
         """The first failure, what followed it, and what every rank did last."""
+        self._settle_flaps()
         failed = [each for each in self._placed if each.seen.meaning.kind is Kind.FAILURE]
         followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)
+        ended = self._ended(first)
         aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
         both = compared(self._collected.parts, timed=bool(first and first.at is not None))
         if both is not None:
@@ -151,7 +154,7 @@ class _Composer:
             aftermath=aftermath,
             silent=self._silent_of(first),
             behind=behind(self._collected.progress),
-            ended=self._ended(first),
+            ended=ended,
             clocks=self._times.scale.settings[:_MOST],
             not_understood=self._not_understood(),
             next=_next(shown, common),
@@ -164,7 +167,34 @@ class _Composer:
             dropped=sum(part.dropped for part in self._collected.parts),
             printed=tuple(self._printed()),
             also_first=() if both is not None and both.is_certain else self._beside(first),
+            other=None if first else self._other() or next(iter(ended), None),
         )
+
+    def _settle_flaps(self) -> None:
+        """A link that came up again counts where something else failed soon after it had gone."""
+        graver = (Kind.FAILURE, Kind.CONSEQUENCE)
+        failed = [each for each in self._placed if each.seen.meaning.kind in graver]
+        others = [each.at for each in failed if each.seen.meaning.what != LINK_DOWN]
+        for each in failed:
+            seen = each.seen
+            downs = [self._times.at(seen.writer, stamp, seen.where) for stamp in seen.flaps]
+            is_followed = any(
+                at is None or down is None or 0 <= at - down <= FOLLOWS
+                for at in others
+                for down in downs
+            )
+            if downs and not is_followed:
+                seen.meaning = replace(seen.meaning, kind=Kind.NOTE)
+
+    def _other(self) -> Ended | None:
+        """The end that says most, of all files."""
+        several = [part for part in self._collected.parts if part.end]
+        part = min(several, key=lambda each: each.end.what if each.end else 0, default=None)
+        if part is None or part.end is None:
+            return None
+        rank, host = self._members.identity(part.own)
+        text = part.end.text[:TEXT_KEPT]
+        return Ended(host, rank, None, None, text, part.where, part.end.number)
 
     def _printed(self) -> Iterator[PrintedEnd]:
         """Of files of one process each, whose host is known."""

@@ -6,7 +6,7 @@ storm takes no memory; what lines mean is `explain.log.recognise`'s.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rdmadiag.explain.job import stamps
@@ -22,7 +22,10 @@ from rdmadiag.explain.job.writers import (
     unmarked,
     writer_of,
 )
+from rdmadiag.explain.log.endings import End, end_of
+from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import recognise
@@ -70,6 +73,8 @@ class Occurrence:
     peer: str | None
     count: int = 1
     last_line: int = 0
+    # Of a link that came up again: when it went down.
+    flaps: tuple[Stamp | None, ...] = ()
 
     @property
     def text(self) -> str:
@@ -106,6 +111,7 @@ class Part:
     aftermath: dict[Writer, int] = field(default_factory=dict)
     dropped: int = 0
     last: Stamp | None = None  # of the last line that has one
+    end: End | None = None  # how a program ended that failed, by the end of the file
     talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
     @property
@@ -170,6 +176,8 @@ class Collecting:
         self._known: dict[bytes, object] = {}
         self._kept: dict[tuple[object, ...], Occurrence] = {}
         self._ends: dict[str, str] = {}  # local, remote → its GID
+        self._links = Links()
+        self._stamps: dict[int, Stamp | None] = {}  # of lines of links that went down
         self._block: Label | None = None  # clush -b: the header that stands above
 
     def read(self, candidates: Iterable[Candidate]) -> Part:
@@ -177,8 +185,33 @@ class Collecting:
         for each in candidates:
             self._one(each)
         self._give_ends()
+        self._settle_links()
         self._stop()
         return self.part
+
+    def read_end(self, text: bytes, lines: int) -> None:
+        """How a program ended; `text` is the end of a file of so many lines."""
+        mark = self.part.mark
+        if mark is not Mark.NONE:
+            rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
+            text = b"\n".join(rows)
+        self.part.end = end_of(text, lines)
+
+    def _settle_links(self) -> None:
+        """A link that came up again counts where something else failed soon after it had gone."""
+        for each in self.part.occurrences:
+            found, of = each.meaning.fields, str(each.writer)
+            if each.meaning.what != LINK_DOWN or not says_down(found.text):
+                continue
+            down = self._links.lost(found, of)
+            if down is not None:
+                if down.number != each.line:
+                    each.line, each.stamp = down.number, self._stamps.get(down.number)
+                    each.meaning = replace(each.meaning, fields=replace(found, text=down.text))
+            elif flaps := self._links.flaps(found, of):
+                each.flaps = tuple(self._stamps.get(flap.number) for flap in flaps)
+            else:
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
 
     def _stop(self) -> None:
         """A test of one process that hangs prints no error."""
@@ -295,6 +328,8 @@ class Collecting:
         above: bytes,
         meaning: Meaning,
     ) -> None:
+        if is_of_a_link(meaning.word):
+            self._linked(label, candidate, line)
         if meaning.setting is not None or meaning.is_other:
             return
         if meaning.is_beside and not stands_in_a_job(candidate):
@@ -318,7 +353,7 @@ class Collecting:
             found.stage,
             found.errno,
             found.status,
-            remote or peer,
+            remote or peer or (link_of(fields(text)) if meaning.what == LINK_DOWN else None),
         )
         before = self._kept.get(key)
         if before is not None:
@@ -345,6 +380,12 @@ class Collecting:
         self._kept[key] = made
         self.part.occurrences.append(made)
         self._timed_twice(writer, text)
+
+    def _linked(self, label: Label | None, candidate: Candidate, line: bytes) -> None:
+        text = line[:2048].decode("utf-8", "replace")
+        self._links.take(candidate.number, fields(text), str(self._writer(label, text)))
+        if len(self._stamps) < MOST_SIGHTINGS:
+            self._stamps[candidate.number] = self._stamp(candidate, text)
 
     def _timed_twice(self, writer: Writer, text: str) -> None:
         """A syslog of a kernel has two clocks in a line."""

@@ -206,6 +206,8 @@ class Story:
     # What other processes failed at where no clock says who was first: few logs, one each.
     also_first: tuple[FirstFailure, ...] = ()
     printed: tuple[PrintedEnd, ...] = ()
+    # How a program ended that failed, where no line says that RDMA did.
+    other: Ended | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -226,6 +228,12 @@ class Story:
         failure = self.first.failure
         shown = any(each.standing == Standing.CONFIRMED for each in failure.causes[:1])
         return failure.what not in UNSURE or shown
+
+    @property
+    def is_other(self) -> bool:
+        """A program failed, and nothing says that RDMA did, or may have."""
+        unsure = self.first or self.not_understood or self.is_stuck or self.silent
+        return self.other is not None and not (unsure or self.is_proven)
 
     @property
     def is_stuck(self) -> bool:

@@ -15,6 +15,18 @@ from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import ENDED, EXACT, IN_WORDS, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.learned.threads import Similar
+from rdmadiag.explain.log.links import (
+    CAME_BACK,
+    LINK_DOWN,
+    NEVER_UP,
+    Down,
+    Links,
+    Other,
+    first_followed,
+    is_of_a_link,
+    link_of,
+    says_down,
+)
 from rdmadiag.explain.log.settings import (
     BY_SOCKETS,
     LISTED_DOWN,
@@ -31,7 +43,6 @@ from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.endings import Ending
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.meaning import Meaning
@@ -125,7 +136,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherFailure:
     """A failure of something else than RDMA."""
 
     line: int
@@ -149,7 +160,7 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
-    other: Other | None = None  # how a program ended, in words that are not of RDMA
+    other: OtherFailure | None = None  # how a program ended, in words that are not of RDMA
     similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
@@ -200,8 +211,9 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
-        self._end: tuple[int, Other] | None = None
-        self._apart: Other | None = None  # what names its cause, with nothing of RDMA around it
+        self._end: OtherFailure | None = None
+        self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
+        self._links = Links()
         self.talk = Talk()
 
     @property
@@ -212,7 +224,9 @@ class Collector:
     @property
     def found(self) -> Found:
         """What was understood so far."""
-        if any(each.meaning.kind is not Kind.NOTE for each in self._groups.values()):
+        groups = self._groups.values()
+        others = _others(groups)
+        if others or any(self._is_lost(each, others) for each in groups):
             return Found.FAILURE
         if self._worded or self._beside or self._ended:
             return Found.WORDS
@@ -232,6 +246,8 @@ class Collector:
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
+        if is_of_a_link(meaning.word):
+            self._links.take(number, meaning.fields, meaning.fields.who or "")
         if meaning.setting is not None:
             self._settings[meaning.setting.word] = meaning.setting
         elif meaning.kind is Kind.AFTERMATH:
@@ -251,16 +267,15 @@ class Collector:
         else:
             self._add_group(number, meaning, self._groups)
 
-    def note_end(self, number: int, text: str, what: "Ending") -> None:
-        """How a program ended: what says most of it is kept, of these the first."""
-        if self._end is None or what < self._end[0]:
-            self._end = (what, Other(number, text[:TEXT_KEPT], 1))
+    def note_end(self, number: int, text: str) -> None:
+        """How a program ended."""
+        self._end = OtherFailure(number, text[:TEXT_KEPT], 1)
 
     def note_apart(self, number: int, meaning: "Meaning") -> None:
         """A message that names its cause, where nothing says that it is of RDMA: the first."""
         if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
             text, causes = meaning.fields.text[:TEXT_KEPT], _likely(meaning.causes)
-            self._apart = Other(number, text, 1, causes, _next(meaning))
+            self._apart = OtherFailure(number, text, 1, causes, _next(meaning))
 
     def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
@@ -275,6 +290,8 @@ class Collector:
         )
         if meaning.kind is Kind.UNKNOWN:
             key = (*key, meaning.causes)
+        elif meaning.what == LINK_DOWN:
+            key = (*key, link_of(found), says_down(found.text))
         group = to.get(key)
         if group is None:
             if len(to) >= MOST_GROUPS:
@@ -308,7 +325,7 @@ class Collector:
             for each in self._groups.values():
                 _as_fallback(each)
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
-        groups = _merged(groups)
+        groups = self._with_links(_merged(groups))
         worded = self._worded or (self._beside if not self._unknown else {})
         if any(each.meaning.kind is not Kind.NOTE for each in groups):
             worded = {}
@@ -343,13 +360,56 @@ class Collector:
             other=self._other(lines),
         )
 
-    def _other(self, lines: int) -> Other | None:
+    def _other(self, lines: int) -> OtherFailure | None:
         """What names its cause, of a log that ended in trouble or is short; else how it ended."""
         from rdmadiag.explain.log.whole import MOST_LINES
 
         if self._apart is not None and (self._end is not None or lines <= MOST_LINES):
             return self._apart
-        return self._end[1] if self._end else None
+        return self._end
+
+    def _with_links(self, groups: list[_Group]) -> list[_Group]:
+        """Links that came up again, and ports that had none since the start, are no failures."""
+        others = _others(groups)
+        moved = False
+        for each in groups:
+            if not self._is_followed(each):
+                continue
+            down = self._down(each, others)
+            if down is None:
+                what = CAME_BACK if self._came_back(each) else NEVER_UP
+                each.meaning = replace(each.meaning, kind=Kind.NOTE, what=what, causes=())
+            elif down.number != each.number:
+                each.number, each.text, each.clock = down.number, down.text[:TEXT_KEPT], down.clock
+                moved = True
+                later = [number for number in each.numbers if number > down.number]
+                each.count -= sum(number < down.number for number in each.numbers)
+                each.numbers = [down.number, *later]
+        return _in_time(groups) if moved else groups
+
+    def _is_lost(self, group: _Group, others: Iterable[Other]) -> bool:
+        """Whether a link is, or counts for another reason."""
+        if group.meaning.what != LINK_DOWN:
+            return False
+        return not self._is_followed(group) or self._down(group, others) is not None
+
+    def _is_followed(self, group: _Group) -> bool:
+        """Whether it is of a link of which all is known that was said."""
+        if group.meaning.what != LINK_DOWN or len(group.speakers) >= NAMES_KEPT:
+            return False
+        return says_down(group.meaning.fields.text)
+
+    def _down(self, group: _Group, others: Iterable[Other]) -> Down | None:
+        """What counts of a link that went down; None: nothing does."""
+        found, several = group.meaning.fields, tuple(others)
+        downs = [
+            self._links.lost(found, of) or first_followed(self._links.flaps(found, of), several)
+            for of in group.speakers or ("",)
+        ]
+        return min((each for each in downs if each), key=lambda each: each.number, default=None)
+
+    def _came_back(self, group: _Group) -> bool:
+        return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))
 
     def _hear_talk(self) -> None:
         """A test that came to no result, where no line says why."""
@@ -446,6 +506,15 @@ class Collector:
             return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _others(groups: Iterable[_Group]) -> list[Other]:
+    """What failed that is no link which went down."""
+    return [
+        (each.number, each.clock)
+        for each in groups
+        if each.meaning.kind is not Kind.NOTE and each.meaning.what != LINK_DOWN
+    ]
 
 
 def _as_fallback(group: _Group) -> None:

@@ -11,9 +11,9 @@ nobody takes the log for that of a healthy job. It is looked for where a log end
 True
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
@@ -74,47 +74,55 @@ _WORDS: Final = (
 """One of them is in whatever fits the patterns, in small letters: most logs end without."""
 
 
+class End(NamedTuple):
+    """A line that says how a program ended."""
+
+    what: Ending
+    number: int
+    text: str
+
+
 def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
     if collector.found is Found.FAILURE:
         return
-    is_short = lines <= MOST_LINES
-    low = text.lower()
-    if not is_short and not any(word in low for word in _WORDS):
+    if end := end_of(text, lines):
+        collector.note_end(end.number, end.text)
+    elif lines > MOST_LINES:
         return
-    last = text.decode("utf-8", "replace").split("\n")
-    if last[-1] == "":
-        last.pop()
-    first = lines - len(last) + 1
-    look = ending_in_short if is_short else ending_of
-    named: list[tuple[int, Meaning]] = []
-    has_ended = is_short
-    for number, line in enumerate(last, first):
-        plain = cleaned(line)
-        if meaning := _of_last_message(plain):
-            named.append((number, meaning))
-        if found := look(plain):
-            has_ended = True
-            collector.note_end(number, plain, found)
-    if has_ended:
-        _add(collector, named, "\n".join(last))
-
-
-def _of_last_message(text: str) -> Meaning | None:
-    found = message_of(text)
-    if found is None or not found.is_last or not is_output(text):
-        return None
-    return with_message(None, fields(text), found)
-
-
-def _add(collector: "Collector", named: Sequence[tuple[int, Meaning]], text: str) -> None:
-    """As failures of a job that uses RDMA, where the text is of one."""
-    of_a_job = named and is_of_a_job(text)
-    for number, meaning in named:
+    of_a_job = is_of_a_job(text.decode("utf-8", "replace"))
+    for number, meaning in _of_last_messages(text, lines):
         if of_a_job and not meaning.is_other:
             collector.add(number, meaning)
         else:
             collector.note_apart(number, meaning)
+
+
+def end_of(text: bytes, lines: int) -> End | None:
+    """The line that says most; of these the first."""
+    is_short = lines <= MOST_LINES
+    low = text.lower()
+    if not is_short and not any(word in low for word in _WORDS):
+        return None
+    look = ending_in_short if is_short else ending_of
+    ends = (End(found, n, line) for n, line in _numbered(text, lines) if (found := look(line)))
+    return min(ends, key=lambda each: each.what, default=None)
+
+
+def _numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
+    last = text.decode("utf-8", "replace").split("\n")
+    if last[-1] == "":
+        last.pop()
+    return ((number, cleaned(line)) for number, line in enumerate(last, lines - len(last) + 1))
+
+
+def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:
+    for number, plain in _numbered(text, lines):
+        found = message_of(plain)
+        if found is None or not found.is_last or not is_output(plain):
+            continue
+        if meaning := with_message(None, fields(plain), found):
+            yield number, meaning
 
 
 def ending_of(text: str) -> Ending | None:

@@ -30,6 +30,11 @@ class Meaning:
     is_beside: bool = False  # of RDMA only where the lines around it are
     is_other: bool = False  # of something else, wherever it stands
 
+    @property
+    def word(self) -> str:
+        """That of the setting, or of the sign."""
+        return self.setting.word if self.setting else self.what
+
 
 def meaning_of(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
     """Of a failure with these causes; without any, of what its words say."""

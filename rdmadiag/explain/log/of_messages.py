@@ -38,7 +38,9 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     several = by_memory(by_gids(several, found), found)
     look = remedy(several[0].label, found.platform) if several else ()
     what = ENDED if message.is_ending else MESSAGE
-    return Meaning(message.kind, what, found, several, look, None, message.is_beside, message.is_other)
+    return Meaning(
+        message.kind, what, found, several, look, None, message.is_beside, message.is_other
+    )
 
 
 def _behind(message: Message, found: Fields) -> Meaning | None:

@@ -3,9 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
+from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.links import is_of_a_link
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off
 from rdmadiag.explain.log.recognise import beside_rdma, recognise
@@ -114,6 +117,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
 
 
 def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
+    if is_of_a_link(meaning.word):  # with its own numbers: each time of each link counts
+        meaning = replace(meaning, fields=fields(candidate.line.decode("utf-8", "replace")))
     if meaning.is_other or (meaning.is_beside and not stands_in_a_job(candidate)):
         collector.note_apart(candidate.number, meaning)
     else:

@@ -172,6 +172,7 @@ _OTHER: Final = late(
     r"|^(?:/\S+/)?(?:ln|cp|mv|rm|mkdir|rmdir|touch|chmod|chown|install|tar|unzip|gzip|sed|cat|ls|cd"
     r"|find|wget|curl|patch|diff|tee|rsync|scp)(?:\(\d+\))?: "
     # an Ethernet port as such, and what UCX has for looking into it
+    r"|\bADDRCONF\(NETDEV_\w+\): \S+ link "
     r"|\bSIOC[A-Z]{4,}\b|\bETHTOOL_[GS][A-Z]+|\b(?:add|remov|set|delet|chang)\w* (?:the )?MAC addr"
     r"|\b(?:promiscuous|allmulti\w*) mode\b|\bvfs_(?:fuse|sock)\.c|\binotify_\w+"
     # how the processes of a job find each other

@@ -219,6 +219,8 @@ STEPS: Final = (
     "#bytes ", " iters in ",
 )
 """Of no trouble: how far a test came (explain.log.talk)."""
+LINKS: Final = ("link up", "link is up")
+"""Of no trouble, beside a word of RDMA: a link that came back (explain.log.links)."""
 # fmt: on
 
 
@@ -230,7 +232,7 @@ def _bytes(words: Iterable[str]) -> tuple[bytes, ...]:
 
 NARROW: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in (*TROUBLE, *ABROAD)},
+    **{word.encode(): 2 for word in (*TROUBLE, *ABROAD, *LINKS)},
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
     **{word.encode(): 3 for word in STEPS},
@@ -241,7 +243,7 @@ NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
 """The same, and lines that are looked at for what stands around them."""
 
 _CONTEXT: Final = _bytes(CONTEXT)
-_TROUBLE: Final = _bytes((*TROUBLE, *ABROAD))
+_TROUBLE: Final = _bytes((*TROUBLE, *ABROAD, *LINKS))
 _ABROAD: Final = _bytes(ABROAD)
 _ABROAD_ASCII: Final = _bytes([word for word in ABROAD if word.isascii()])
 _SUFFICIENT: Final = _bytes((*BOTH, *AFTERMATH))

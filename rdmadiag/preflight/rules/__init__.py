@@ -241,6 +241,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("access", _always),
     ("mac_log", _mac),
     ("kernel_log", _log),
+    ("vfs", _linux_devices),  # its port stays down for it
     ("ports", _always),
     ("ethernet", _ethernet),
     ("optics", _modules),
@@ -269,7 +270,6 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("pci", _on_pci),
     ("access_control", _peers),
     ("gpu", _gpus),
-    ("vfs", _linux_devices),
     ("bonds", _linux_devices),
     ("topology", _adapters),
     ("kinds", _linux_devices),

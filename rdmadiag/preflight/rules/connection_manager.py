@@ -289,6 +289,11 @@ def _listed(nodes: tuple[DeviceNode, ...]) -> str:
     return ", ".join(each.name for each in nodes) or "no node"
 
 
+_BY_SOCKETS: Final = ("erdma",)
+"""Adapters whose driver connects by a socket of the kernel: drivers/infiniband/hw/erdma/erdma_cm.c.
+"""
+
+
 @rule(
     "iwarp-port-mapper-absent",
     Severity.WARN,
@@ -296,19 +301,19 @@ def _listed(nodes: tuple[DeviceNode, ...]) -> str:
     "A NIC's iWARP shares its address with the host's TCP, and iwpmd keeps their ports apart. "
     "Without it rdma_cm uses the port as it is: a connection of a program on the same port can be "
     "taken for the other's, and a peer that runs iwpmd asks in vain and then waits for each "
-    "connection. soft iWARP needs none.",
+    "connection. Soft iWARP and eRDMA, which connect by the kernel's own sockets, need none.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/iwpmd/iwpmd.8.in",),
     remedy=("sudo systemctl enable --now iwpmd   # rdma-core",),
-    needs=("ports", "software device", "port mapper"),
+    needs=("ports", "software device", "driver of the PCI function", "port mapper"),
 )
 def iwarp_port_mapper_absent(this: Rule, case: Case) -> Iterator[Finding]:
-    """IW_F_NO_PORT_MAP is siw's alone (include/rdma/iw_cm.h); iwpmd has UDP port 3935."""
+    """Of adapters whose ports the host's TCP does not know; iwpmd has UDP port 3935."""
     routing = case.evidence.routing
     if isinstance(routing, Missing) or routing.port_mapper is not False:
         return
     for device in case.devices:
         ports = [each for each in device.ports if each.protocol is Protocol.IWARP]
-        if ports and not ports[0].is_software:
+        if ports and not ports[0].is_software and device.driver not in _BY_SOCKETS:
             yield this.finding(
                 f"{device.name} is iWARP, and no port mapper runs (iwpmd)",
                 device=device.name,

@@ -8,7 +8,7 @@ from rdmadiag.facts.ethtool import ExtendedState
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.rules.ports import has_no_link, is_down
-from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
+from rdmadiag.preflight.rules.rule import UNUSED, Rule, rule, without_link
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.ethernet import Faster, could_be_faster, down_because, links_below
 
@@ -38,7 +38,7 @@ _FEC: Final = "ethtool --show-fec {netdev}   # the switch port needs the same"
     "cable, a bad signal, FEC that differs, a module that is too hot or needs too much power. "
     "Where the driver gives none, or the netdev is administratively down, link-not-up says what is "
     "known. A warning where another port of the host is active and this one was not asked for "
-    "with --device: it may simply be unused.",
+    "with --device: it may simply be unused; a note where link-not-up would be one.",
     (
         "https://docs.kernel.org/networking/ethtool-netlink.html#linkstate-get",
         "https://github.com/torvalds/linux/blob/v6.1/include/uapi/linux/ethtool.h",
@@ -82,11 +82,13 @@ def link_down_because(this: Rule, case: Case) -> Iterator[Finding]:
             known = not isinstance(cause.substate, Missing)
             detail = f" ({str(cause.substate).replace('_', ' ')})" if known else ""
             netdev = cause.netdev
+            severity = without_link(case, device, port)
+            unused = UNUSED if severity is Severity.INFO else ""
             yield this.finding(
-                f"{port.name} has no link: {_TEXT[cause.state]}{detail} at {netdev}",
+                f"{port.name} has no link: {_TEXT[cause.state]}{detail} at {netdev}{unused}",
                 device=port.device,
                 port=port.number,
-                severity=idle_or_broken(case),
+                severity=severity,
                 evidence=(
                     Proof(
                         "ethtool", f"ETHTOOL_A_LINKSTATE_EXT_STATE of {netdev}", seen(cause.state)

@@ -361,28 +361,40 @@ def _route_proof(port: PortView) -> Proof:
     "Link-local GIDs alone",
     "Every GID of the port is link-local: its netdev has no address but fe80:: (or 169.254). It "
     "reaches peers on the same link at most; programs that look for an IPv4 GID find none, and "
-    "those that take what is there time out when the peer is behind a router or another VLAN.",
+    "those that take what is there time out when the peer is behind a router or another VLAN. Of a "
+    "soft RoCE device on lo every GID is the loopback's: no other host reaches it at all.",
     (
         "https://github.com/NVIDIA/nccl/issues/426",
         "https://github.com/kvcache-ai/Mooncake/issues/113",
         "https://github.com/openucx/ucx/issues/10939",
     ),
-    remedy=_ADD_ADDRESS,
+    remedy={
+        "": _ADD_ADDRESS,
+        "where its netdev is the loopback": (
+            "sudo rdma link delete {device}",
+            "sudo rdma link add {device} type rxe netdev NETDEV   # one with an address",
+        ),
+    },
     needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
-    """Ports with a route, all of whose GIDs are fe80:: or 169.254."""
+    """Ports with a route, all of whose GIDs are fe80:: or 169.254, or the loopback's."""
     for port, entries in _sendable(case):
-        if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
+        scopes = {entry.gid.scope for entry in entries}
+        if not scopes <= {Scope.LINK_LOCAL, Scope.LOOPBACK}:
             continue
         entry = port.route_entry
         assert entry
+        loopback = Scope.LINK_LOCAL not in scopes
         yield this.finding(
-            f"{port.name} has link-local GIDs alone; the best is {entry.index} ({entry.gid})",
+            f"{port.name} has GIDs of the loopback alone ({entry.gid}): no other host reaches it"
+            if loopback
+            else f"{port.name} has link-local GIDs alone; the best is {entry.index} ({entry.gid})",
             device=port.device,
             port=port.number,
             evidence=[_route_proof(port)],
             fill={"netdev": _netdev(port)},
+            when="where its netdev is the loopback" if loopback else "",
         )
 
 

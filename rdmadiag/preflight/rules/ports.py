@@ -8,7 +8,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, PhysState, PortState
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import netdev_text, port_attribute, seen
-from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
+from rdmadiag.preflight.rules.rule import UNUSED, Rule, idle_or_broken, rule, without_link
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.ethernet import down_because
 from rdmadiag.view.reconcile import PortView, Protocol
@@ -28,7 +28,9 @@ def is_down(port: PortView) -> bool:
     "Physical link not up",
     "The port's physical state is not LinkUp: no cable, no peer, a disabled port, or a netdev "
     "that is down. A warning where another port of the host is active and this one was not "
-    "asked for with --device: it may simply be unused.",
+    "asked for with --device: it may simply be unused. A note where it seems so: its netdev has no "
+    "address and never had a link, or the port has no netdev at all, and no other card of its kind "
+    "has a link at the same port.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
     remedy={
         "where its netdev is down": ("sudo ip link set dev {netdev} up",),
@@ -60,11 +62,13 @@ def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         netdevs = _netdevs(port, case.evidence)
         cause = _link_cause(port, netdevs)
+        severity = without_link(case, device, port)
+        unused = UNUSED if severity is Severity.INFO else ""
         yield this.finding(
-            f"{port.name} has no link: physical state {port.phys_state}{cause.text}",
+            f"{port.name} has no link: physical state {port.phys_state}{cause.text}{unused}",
             device=port.device,
             port=port.number,
-            severity=idle_or_broken(case),
+            severity=severity,
             evidence=(
                 port_attribute(port, "phys_state", port.phys_state),
                 port_attribute(port, "state", port.state),
@@ -179,7 +183,7 @@ def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
         infiniband = port.protocol is Protocol.INFINIBAND
         managed = f" (subnet manager at LID {port.sm_lid})" if infiniband and port.sm_lid else ""
         yield this.finding(
-            f"{port.name} is {seen(port.state)}, not ACTIVE{managed}",
+            f"{port.name} is {seen(port.state).rpartition(' ')[2].upper()}, not ACTIVE{managed}",
             device=port.device,
             port=port.number,
             severity=idle_or_broken(case),

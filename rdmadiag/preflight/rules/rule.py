@@ -10,6 +10,8 @@ from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.needs import EVERY_PORT
 from rdmadiag.preflight.remedy import documented, filled
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import DeviceView, PortView
+from rdmadiag.view.unused import is_unused
 
 C = TypeVar("C")
 
@@ -118,3 +120,17 @@ def idle_or_broken(case: Case) -> Severity:
         return Severity.WARN
     unseen = any(not port.states for _, port in case.ports) or any(EVERY_PORT.lacks(case))
     return Severity.UNKNOWN if unseen else Severity.CRITICAL
+
+
+def without_link(case: Case, device: DeviceView, port: PortView) -> Severity:
+    """The same of a port without a link: a note where nobody seems to use it."""
+    severity = idle_or_broken(case)
+    if severity is not Severity.WARN:
+        return severity
+    unused = is_unused(device, port, case.devices, case.evidence)
+    if unused is None or (unused and any(EVERY_PORT.lacks(case))):
+        return Severity.UNKNOWN
+    return Severity.INFO if unused else Severity.WARN
+
+
+UNUSED: Final = "; nobody seems to use it"

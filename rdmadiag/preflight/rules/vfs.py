@@ -8,7 +8,7 @@ from rdmadiag.facts.vfs import LinkPolicy, PhysicalFunction, VirtualFunction
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import device_attribute, seen
 from rdmadiag.preflight.remedy import Verbatim
-from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule, without_link
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
@@ -31,7 +31,8 @@ _REBIND: Final = (
     "none until somebody sets one. On InfiniBand its port then does not come up, and no subnet "
     "manager gives it a LID; on RoCE rdma_cm and programs that distinguish devices by GUID fail or "
     "take two for one. A new GUID counts once the function is bound anew. On the host of the "
-    "physical function those that no RDMA device stands for here are a note: they may be unused.",
+    "physical function those that no RDMA device stands for here are a note, and those whose port "
+    "nobody seems to use: they may be unused.",
     (
         "https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/269",
         "https://github.com/k8snetworkplumbingwg/ib-sriov-cni/issues/66",
@@ -66,7 +67,7 @@ def vf_without_guid(this: Rule, case: Case) -> Iterator[Finding]:
             device=device.name,
             evidence=[device_attribute(device, "node_guid", _ZERO)],
             when=f"its physical function is {'here' if above else 'elsewhere'}",
-            severity=_severity(device),
+            severity=_severity(device, case),
             fill=_fill(*above, device) if above else {},
         )
     bound = _bound(case)
@@ -130,12 +131,16 @@ _GUID: Final = Verbatim("GUID")
 _SHOWN: Final = 8
 
 
-def _severity(device: DeviceView) -> Severity:
-    """An InfiniBand port without a GUID stays down; a RoCE port works in part."""
+def _severity(device: DeviceView, case: Case) -> Severity:
+    """An InfiniBand port without a GUID stays down; a RoCE port works in part, or is unused."""
     if any(port.is_active for port in device.ports):
         return Severity.WARN
-    infiniband = any(port.protocol is Protocol.INFINIBAND for port in device.ports)
-    return Severity.CRITICAL if infiniband else Severity.WARN
+    if any(port.protocol is Protocol.INFINIBAND for port in device.ports):
+        return Severity.CRITICAL
+    several = {without_link(case, device, port) for port in device.ports}
+    if several == {Severity.INFO}:
+        return Severity.INFO
+    return Severity.UNKNOWN if several <= {Severity.INFO, Severity.UNKNOWN} else Severity.WARN
 
 
 def _node_guid(device: DeviceView) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
-from rdmadiag.explain.job.story import Story
+from rdmadiag.explain.job.story import JobSource, Story
 from rdmadiag.explain.job.writers import marking, named
 from rdmadiag.sieve.lines import Sieve
 
@@ -16,7 +16,9 @@ SIEVE = Sieve(NEEDLES)
 def part_of(name: str, content: bytes) -> Part:
     """One file."""
     part = Part(name, named(name, frozenset()), marking(content[: 64 << 10]))
-    Collecting(part).read(SIEVE.segments(io.BytesIO(content)))
+    collecting = Collecting(part)
+    collecting.read(SIEVE.segments(io.BytesIO(content)))
+    collecting.read_end(SIEVE.end, SIEVE.lines)
     part.lines, part.bytes = SIEVE.lines, SIEVE.bytes
     part.last = last_stamp(content[-(256 << 10) :])
     return part
@@ -25,5 +27,8 @@ def part_of(name: str, content: bytes) -> Part:
 def placed(files: Mapping[str, str], collected: Collected | None = None) -> Story:
     """The story of these files."""
     made = collected or Collected()
-    made.parts.extend(part_of(name, text.encode()) for name, text in files.items())
+    for name, text in files.items():
+        part = part_of(name, text.encode())
+        made.parts.append(part)
+        made.sources.append(JobSource(name, "log", part.lines, part.bytes, None, None, None))
     return compose(made)

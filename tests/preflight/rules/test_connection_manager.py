@@ -104,6 +104,12 @@ def test_of_a_healthy_host_nothing_is_said() -> None:
             id="iWARP without its node and its port mapper",
         ),
         pytest.param(
+            iwarp().change(nodes=NODES),
+            iwarp(driver=DriverId.ERDMA, pci_driver="erdma").change(nodes=NODES),
+            [("iwarp-port-mapper-absent", "warn", "mlx5_0")],
+            id="without a port mapper, which eRDMA needs not",
+        ),
+        pytest.param(
             host().change(nodes=NODES, openable=False, uid=1000, capabilities=0),
             host().change(nodes=NODES),
             [("rdma-cm-node", "warn", None)],

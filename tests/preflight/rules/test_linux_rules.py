@@ -24,7 +24,7 @@ from lab.machine import (
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
+from rdmadiag.facts.ib import DriverId, NetnsMode, PhysState, PortState
 from rdmadiag.facts.libraries import LibrariesFacts, MappedLibrary
 from rdmadiag.facts.system import Ancestor
 from rdmadiag.facts.verbs import VerbsFailure
@@ -184,6 +184,27 @@ def two_roce(second: str = "192.0.2.11", mtu: int = 9000, **changes: Any) -> Mac
     return base.change(
         devices=(*base.devices, device), netdevs=(*base.netdevs, other), arp_ignore=2
     )
+
+
+def spare_port() -> Machine:
+    """The RoCE host, whose card has a second function that never had a link."""
+    base = roce_host()
+    netdev = NetDev("ens1f1np1", mac="0c:42:a1:00:00:02", carrier=False, carrier_changes=1)
+    port = Port(
+        PortState.DOWN,
+        PhysState.DISABLED,
+        gids=roce_rows(netdev.name, netdev.mac),
+        netdev=netdev.name,
+    )
+    second = replace(
+        base.devices[0],
+        name="mlx5_1",
+        ports=(port,),
+        pci_address="0000:08:00.1",
+        node_guid="0c42:a103:0000:0002",
+        uverbs=1,
+    )
+    return base.change(devices=(*base.devices, second), netdevs=(*base.netdevs, netdev))
 
 
 def soft(*netdevs: NetDev, **changes: Any) -> Machine:
@@ -442,6 +463,7 @@ ROWS = [
     ),
     # --- kinds ----------------------------------------------------------------------------
     ("function-without-device", "info", lost_function(roce_host().evidence()), roce_host()),
+    ("link-not-up", "info", spare_port(), roce_host()),
     ("vf-without-guid", "warn", roce_host().with_device(node_guid=NO_GUID), roce_host()),
     (
         "vf-link-policy-down",
@@ -590,6 +612,14 @@ def test_software_with_a_link_local_address_of_its_own_is_warned_of() -> None:
     port = Port(gids={0: GidRow("fe80::1", V2, "veth0")}, gid_table_length=16, netdev="veth0")
     device = Device("rxe0", (port,), driver=DriverId.RXE, parent="veth0")
     assert said(Machine("soft", (device,), (netdev,))) == [("gid-link-local-only", "warn")]
+
+
+def test_no_other_host_reaches_soft_roce_on_the_loopback() -> None:
+    finding = only(soft(NetDev("lo", addresses=("127.0.0.1/8",))), "gid-link-local-only")
+    assert "no other host reaches it" in finding.summary
+    assert finding.remedy[0] == "sudo rdma link delete rxe0"
+    netdev = NetDev("eth0", addresses=("192.0.2.1/24",))
+    assert "gid-link-local-only" not in dict(said(soft(netdev)))
 
 
 def test_a_port_that_is_down_has_no_finding_on_its_gids() -> None:
@@ -988,6 +1018,10 @@ def test_an_infiniband_port_that_is_down_for_want_of_a_guid_is_critical() -> Non
     machine = infiniband_host().change(devices=infiniband_host().devices[:1])
     down = machine.with_device(node_guid=NO_GUID).with_port(state=PortState.DOWN)
     assert only(down, "vf-without-guid").severity == "critical"
+    assert said(down)[0][0] == "vf-without-guid"  # the cause is the answer
+    initial = down.with_port(state=PortState.INIT, sm_lid=4)
+    assert [each for each, _ in said(initial)] == ["vf-without-guid", "port-not-active"]
+    assert "is INIT, not ACTIVE" in only(initial, "port-not-active").summary
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import Final
 
 from rdmadiag.explain.kernel_messages import pattern_of
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.links import LINK_DOWN
 from rdmadiag.explain.log.signs.sign import OF_DRIVER, sign
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA
 
@@ -32,5 +33,5 @@ SIGNS: Final = (
     sign(
         "pcie-error", Kind.FAILURE, None, pattern_of("pcie-error"), ("pcie-error",), only=OF_DRIVER
     ),
-    sign("link-down", Kind.FAILURE, None, pattern_of("link-down"), ("link-lost",), only=OF_DRIVER),
+    sign(LINK_DOWN, Kind.FAILURE, None, pattern_of(LINK_DOWN), ("link-lost",), only=OF_DRIVER),
 )

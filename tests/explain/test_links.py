@@ -1,0 +1,105 @@
+"""Links in a kernel's log: lost, back again, or without a cable since the start."""
+
+import io
+
+import pytest
+
+from rdmadiag.explain.log.account import Account
+from rdmadiag.explain.log.endings import read_end
+from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.sieve.lines import Sieve
+
+ONE = "mlx5_core 0000:08:00.0 ens1f0np0"
+OTHER = "mlx5_core 0000:08:00.1 ens1f1np1"
+PORT_ERROR = "node2:7:9 [5] net_ib.cc:9 NCCL WARN NET/IB: Got async event : port error"
+
+
+def at(seconds: float, text: str) -> str:
+    return f"[{seconds:12.6f}] {text}"
+
+
+STARTED = (at(9, f"{ONE}: Link down"), at(12, f"{ONE}: Link up"))
+
+
+def account(*lines: str) -> Account:
+    sieve = Sieve(NEEDLES)
+    text = "\n".join(lines).encode()
+    collector = collect(sieve.segments(io.BytesIO(text)))
+    read_end(collector, sieve.end, sieve.lines)
+    return collector.account(sieve.lines, sieve.bytes)
+
+
+def failed(*lines: str) -> list[int]:
+    """The first line of each failure."""
+    return [each.lines[0] for each in account(*lines).failures]
+
+
+def noted(*lines: str) -> list[str]:
+    found = account(*lines)
+    assert found.first is None
+    return [each.what for each in found.notes]
+
+
+def test_a_link_that_a_driver_brings_up_as_it_starts_is_no_failure() -> None:
+    assert noted(*STARTED) == [CAME_BACK]
+
+
+def test_a_link_that_went_down_and_stayed_down_is_one_at_the_line_where_it_went() -> None:
+    assert failed(*STARTED, at(8123, f"{ONE}: Link down")) == [3]
+    assert failed(at(8123, f"{ONE}: Link down")) == [1]
+
+
+def test_a_link_that_came_up_again_is_one_only_where_something_failed_soon_after_it_went() -> None:
+    flap = (at(8123, f"{ONE}: Link down"), at(8126, f"{ONE}: Link up"))
+    assert noted(*STARTED, *flap) == [CAME_BACK]
+    assert failed(*STARTED, *flap, at(8140, PORT_ERROR))[0] == 3
+    assert failed(*STARTED, *flap, at(9000, PORT_ERROR)) == [5]
+    assert failed(*STARTED, at(8100, PORT_ERROR), *flap) == [3]
+
+
+def test_without_clocks_that_compare_what_failed_below_came_after() -> None:
+    assert failed(f"{ONE}: Link down", f"{ONE}: Link up", PORT_ERROR) == [1, 3]
+    assert failed(PORT_ERROR, f"{ONE}: Link down", f"{ONE}: Link up") == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{OTHER}: Link down",
+        "mlx5_core 0000:08:00.1: Port module event: module 1, Cable unplugged",
+        "bnxt_en 0000:c2:00.1 enp194s0f1np1: NIC Link is Down",
+        "mlx4_en: ens2d1: Link Down",
+    ],
+)
+def test_a_port_without_a_link_since_the_start_is_none_beside_one_that_has_one(line: str) -> None:
+    assert noted(*STARTED, at(13, line)) == [CAME_BACK, NEVER_UP]
+    assert failed(*STARTED, at(900, line)) == [3]
+    assert failed(at(13, line)) == [1]  # no other has one
+
+
+def test_each_link_is_followed_by_itself() -> None:
+    assert failed(at(800, f"{ONE}: Link down"), at(803, f"{OTHER}: Link up")) == [1]
+    netdevs = [at(3, f"mlx4_en: ens2{n}: Link Up") for n in ("", "d1")]
+    assert failed(*netdevs, at(800, "mlx4_en: ens2d1: Link Down")) == [3]
+
+
+def test_the_same_function_of_another_host_is_another_link() -> None:
+    line = "Mar 13 22:26:0{} node{} kernel: mlx5_core 0000:08:00.0 e: Link {}"
+    assert noted(line.format(1, 2, "down"), line.format(5, 2, "up")) == [CAME_BACK]
+    assert failed(line.format(1, 1, "down"), line.format(5, 2, "up")) == [1]
+
+
+def test_a_link_that_came_back_hides_no_failure_of_another_program() -> None:
+    found = account(*STARTED, "RuntimeError: shape mismatch")
+    assert found.first is None
+    assert found.other is not None
+    assert found.other.line == 3
+
+
+def test_that_a_netdev_has_no_link_yet_is_how_every_host_starts() -> None:
+    assert (
+        account(*STARTED, at(3, "IPv6: ADDRCONF(NETDEV_UP): ens1f1: link is not ready")).other
+        is None
+    )
