@@ -19,6 +19,7 @@ from rdmadiag.explain.log.signs import (
     gpus,
     libraries,
     macs,
+    own,
     stacks,
     tools,
     transports,
@@ -29,6 +30,7 @@ from rdmadiag.explain.log.signs.sign import Errno, Sign
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
+    *own.SIGNS,
     *tools.SIGNS,
     *wordings.SIGNS,
     *fabrics.SIGNS,
