@@ -136,3 +136,10 @@ def test_a_path_that_had_carried_requests_is_not_the_first_thought(
         f"scnt=9489, ccnt={completed}",
     )
     assert found.causes[0].label == label
+
+
+def test_a_usage_is_read_in_a_whole_log() -> None:
+    """A line that ends in "connection" is joined with the one below it."""
+    usage = "  ibv_rc_pingpong            start a server and wait for connection"
+    found = meaning(usage, "  ibv_rc_pingpong <host>     connect to server at <host>\n")
+    assert found.causes[0].label == "argument-refused"

@@ -75,8 +75,9 @@ SIGNS: Final = (
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        rf"^(?:[^ ]{{0,200}}/)?{_TOOL} {{4,}}start a server and wait for connection$"
-        rf"|^usage: (?:[^ ]{{0,200}}/)?{_TOOL}\b|^rping -s \[-",
+        rf"^(?:[^ ]{{0,200}}/)?{_TOOL} {{4,}}start a server and wait for connection\b"
+        rf"|^usage: (?:[^ ]{{0,200}}/)?{_TOOL}(?: \[ server-hostname \] \[ options \])?$"
+        r"|^rping -s \[-[a-z]+\] \[",
         ("argument-refused",),
         _USAGE,
     ),
