@@ -89,7 +89,9 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
-_HEADER: Final = late(r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)")
+_HEADER: Final = late(
+    r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
+)
 _TEST: Final = late(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = late(rb"LID 0x[0-9a-f]+, QPN")
 

@@ -25,7 +25,10 @@ def subject(*ways: Way, limit: int | None = 64, **changes: Any) -> Machine:
     [
         (subject(V4, default_ttl=64), []),
         (subject(V4, default_ttl=1), ["net.ipv4.ip_default_ttl is 1"]),
-        (subject(replace(V4, hop_limit=2), default_ttl=64), ["hoplimit of the route 0.0.0.0/0 is 2"]),
+        (
+            subject(replace(V4, hop_limit=2), default_ttl=64),
+            ["hoplimit of the route 0.0.0.0/0 is 2"],
+        ),
         (subject(replace(V4, hop_limit=64), default_ttl=1), []),
         (subject(default_ttl=1), []),
         (subject(V6, default_ttl=1), []),

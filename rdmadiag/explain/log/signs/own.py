@@ -18,7 +18,7 @@ from rdmadiag.facts.errnos import ERRNOS
 
 _NOT: Final = r"^not attempted {2}"
 _REFUSED: Final = rf"(?:{_NOT}|\bturned away ).{{0,160}}"
-_ERRNO_BY_NAME: Final = {name: text for name, text in ERRNOS["linux"].values()}
+_ERRNO_BY_NAME: Final = dict(ERRNOS["linux"].values())
 
 
 def _not_connected() -> Iterator[Sign]:

@@ -63,7 +63,7 @@ SIGNS: Final = (
         r"^invalid command or flag\.$|^message size should be between \d+ and \d+$"
         # rping.c of librdmacm
         r"|^invalid size -?\d+ \(valid range is \d+ to \d+\)$"
-        # getopt(3)
+        # of getopt_long
         rf"|^(?:[^ ]{{0,200}}/)?{_TOOL}: (?:(?:invalid|unrecognized|illegal) option\b"
         r"|option (?:requires an argument|'[^ ]{1,40}' (?:requires an argument"
         r"|is ambiguous|doesn't allow an argument)))",
