@@ -290,6 +290,9 @@ class NetDev:
     hop_limit: int | None = None  # of IPv6; None: the kernel did not say
     xdp: int | None = None  # XDP_ATTACHED_*; None: the kernel did not say
     no_arp: bool = False  # IFF_NOARP
+    loopback: bool = False  # IFF_LOOPBACK
+    carrier: bool | None = None  # None: as it is up
+    not_local: tuple[str, ...] = ()  # addresses that the table local has lost
     bond: BondData | None = None  # of one of kind "bond"
     leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
@@ -310,6 +313,7 @@ class Way:
     kind: int = 1  # RTN_UNICAST
     metric: int = 0
     hops: tuple[tuple[str, str | None], ...] = ()  # netdev, gateway: several of one row
+    hop_limit: int | None = None  # RTAX_HOPLIMIT
 
 
 @dataclass(frozen=True)
@@ -914,7 +918,8 @@ class Machine:
             message = ifinfmsg()
             message["index"] = index
             message["ifi_type"] = _INFINIBAND if netdev.mac.count(":") == 19 else _ETHERNET
-            message["flags"] = (0x11043 if netdev.up else 0x1002) | (0x80 if netdev.no_arp else 0)
+            message["flags"] = (0x1043 if netdev.up else 0x1002) | (0x80 if netdev.no_arp else 0)
+            message["flags"] |= (0x10000 if carrier else 0) | (0x8 if netdev.loopback else 0)
             message["attrs"] = [
                 ("IFLA_IFNAME", netdev.name),
                 ("IFLA_MTU", netdev.mtu),
@@ -1058,6 +1063,8 @@ class Machine:
                 network = ip_interface(text).network
                 wide = ":" in address
                 yield Way(f"{network}", netdev.name, source=None if wide else address)
+                if address in netdev.not_local:
+                    continue
                 yield Way(
                     f"{address}/{128 if wide else 32}",
                     netdev.name,
@@ -1091,6 +1098,9 @@ class Machine:
                 own = [("RTA_GATEWAY", gateway)] if gateway else []
                 hops.append({"hops": 0, "oif": self._ifindex(netdev), "attrs": own})
             attributes.append(("RTA_MULTIPATH", hops))
+        if way.hop_limit is not None:
+            metrics = {"attrs": [("RTAX_HOPLIMIT", way.hop_limit)]}
+            attributes.append(("RTA_METRICS", metrics))
         message["attrs"] = attributes
         return _encoded(message, 24)
 

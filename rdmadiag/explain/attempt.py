@@ -8,6 +8,7 @@ from rdmadiag.explain.calls import after_call, causes, hanging
 from rdmadiag.explain.causes import Known, Labels, all_stated, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion, vendor
+from rdmadiag.explain.mismatches import MISMATCHES
 from rdmadiag.explain.remedies import (
     ACTIVE_MTU,
     ASK_PEER,
@@ -136,8 +137,8 @@ def _known(attempt: Attempt) -> tuple[Known, ...]:
         row = completion(attempt.completion.status) if attempt.completion else None
         return row.causes if row else ()
     if outcome is Outcome.MISMATCH:
-        codes = (each.code for each in attempt.problems if each.code in _MISMATCHES)
-        return all_stated((_MISMATCHES[code] for code in codes), outcome)
+        codes = (each.code for each in attempt.problems if each.code in MISMATCHES)
+        return all_stated((MISMATCHES[code] for code in codes), outcome)
     if outcome is Outcome.WATCHDOG:
         return connecting.hanging(attempt) or hanging(platform)
     if outcome is Outcome.NO_PEER:
@@ -165,24 +166,6 @@ def _is_late_at_peer(attempt: Attempt) -> bool:
 
 
 _POLL_CQ: Final = "poll_cq"
-
-_MISMATCHES: Final = {
-    "link_layer_mismatch": "link-layers-differ",
-    "port_not_active": "port-down",
-    "not_permitted": "attempt-not-permitted",
-    "mtu_above_port": "mtu-above-port",
-    "gid_unusable": "peer-address-unusable",
-    "lid_unusable": "peer-address-unusable",
-    "gid_type_mismatch": "gid-types-differ",
-    "address_family_mismatch": "gid-families-differ",
-    "subnet_mismatch": "subnets-differ",
-    "qp_type_mismatch": "qp-types-differ",
-    "payload_bytes_mismatch": "payloads-differ",
-    "iterations_mismatch": "iterations-differ",
-    "another_device": "no-rdma-at-address",
-    "multicast_group_mismatch": "groups-differ",
-}
-"""Codes of verbs.protocol.mismatches."""
 
 _NO_DATA_RC: Final = ("peer-posts-no-receives", "peer-gone")
 _NO_DATA: Final[dict[str, Labels]] = {
@@ -214,7 +197,7 @@ def stated_of_outcomes() -> Iterable[tuple[Known, Outcome]]:
     yield from connecting.all_known()
     for labels, outcome, contexts in (
         (("cq-overrun", "device-removed"), Outcome.CALL_FAILED, (_POLL_CQ,)),
-        (_MISMATCHES.values(), Outcome.MISMATCH, ()),
+        (MISMATCHES.values(), Outcome.MISMATCH, ()),
         (_NO_DATA_RC, Outcome.NO_DATA, ()),
         *((labels, Outcome.NO_DATA, ()) for labels in _NO_DATA.values()),
         *((labels, Outcome.DIED, ("provider-crash",)) for labels in _CRASHES.values()),

@@ -24,11 +24,11 @@ _NEIGHBOUR: Final = {"linux": "ip neigh show PEER", "darwin": "arp -an | grep -F
 _OTHER_ADDRESS: Final = "# an address of this host: give --listen one that it has"
 _OTHER_PORT: Final = "# or another port: --listen ADDRESS:PORT, and PEER:PORT at the other end"
 
-_SILENCE: Final = ""
+SILENCE: Final = ""
 """In place of an errno: no answer came, or nobody."""
 
-_CONNECTING: Final[dict[str, Labels]] = {
-    _SILENCE: ("firewall", "peer-address-wrong", "peer-host-down"),
+CONNECTING: Final[dict[str, Labels]] = {
+    SILENCE: ("firewall", "peer-address-wrong", "peer-host-down"),
     "ETIMEDOUT": ("firewall", "peer-address-wrong", "peer-host-down"),
     "ECONNREFUSED": ("peer-not-listening", "peer-address-wrong"),
     "ENETUNREACH": ("no-route",),
@@ -40,8 +40,8 @@ _CONNECTING: Final[dict[str, Labels]] = {
 _CONNECTING_ON_MAC: Final[dict[str, Labels]] = {
     "EHOSTUNREACH": ("local-network-privacy", "peer-unreachable"),
 }
-_LISTENING_CAUSES: Final[dict[str, Labels]] = {
-    _SILENCE: ("peer-not-started", "peer-address-wrong", "firewall"),
+LISTENING: Final[dict[str, Labels]] = {
+    SILENCE: ("peer-not-started", "peer-address-wrong", "firewall"),
     "EADDRNOTAVAIL": ("not-this-hosts-address",),
     "EADDRINUSE": ("tcp-port-taken",),
     "EACCES": ("tcp-port-privileged",),
@@ -56,11 +56,11 @@ def causes(attempt: Attempt) -> tuple[Known, ...]:
 
 
 def _labels(attempt: Attempt) -> Labels:
-    name = errno_name(attempt.errno, attempt.platform) if attempt.errno else _SILENCE
+    name = errno_name(attempt.errno, attempt.platform) if attempt.errno else SILENCE
     if attempt.role == "listen":
-        return _LISTENING_CAUSES.get(name, ())
+        return LISTENING.get(name, ())
     own = _CONNECTING_ON_MAC if attempt.platform == "darwin" else {}
-    return own.get(name) or _CONNECTING.get(name, ("peer-address-wrong",))
+    return own.get(name) or CONNECTING.get(name, ("peer-address-wrong",))
 
 
 def remedy(attempt: Attempt) -> Lines:
@@ -87,6 +87,6 @@ def remedy(attempt: Attempt) -> Lines:
 def all_known() -> Iterable[Known]:
     """Every sentence of this file."""
     yield from all_stated(("peer-is-own-address",), "connect", Outcome.NO_PEER)
-    for role, table in (("connect", _CONNECTING), ("listen", _LISTENING_CAUSES)):
+    for role, table in (("connect", CONNECTING), ("listen", LISTENING)):
         for labels in (*table.values(), *_CONNECTING_ON_MAC.values()):
             yield from all_stated(labels, role, Outcome.NO_PEER)

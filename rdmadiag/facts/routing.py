@@ -88,6 +88,7 @@ class Route(WithNumbers):
     tos: int = 0  # rtm_tos
     mtu: int | None = None  # RTAX_MTU
     has_nexthop_object: bool = False  # RTA_NH_ID
+    hop_limit: int | None = None  # RTAX_HOPLIMIT; None: that of the sysctl
 
 
 @dataclass(frozen=True, slots=True)

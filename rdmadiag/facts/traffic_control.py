@@ -52,6 +52,7 @@ class Qdisc:
     netem: Netem | None = None
     bucket: TokenBucket | None = None  # of tbf
     queue: Queue | None = None  # of pfifo, bfifo
+    bytes_per_second: int | None = None  # of cake; of fq, of each flow; None: as fast as it may
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class EndsVerdict:
 _LINK_LOCAL: Final = "fe80:"
 LATELY: Final = 120.0
 """Seconds in which a look for a neighbour may be that of what failed."""
-_OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-subnets-differ"})
+_OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-no-carrier", "ends-subnets-differ"})
 _OF_ROUTE: Final = tuple(
     each
     for each in peer_route.RULES
@@ -104,7 +104,7 @@ NOTHING_PASSES: Final = frozenset(
     {
         *("cm-no-way", "ends-peer-address-here", "ends-answers-no-arp", "ends-neighbour-wrong"),
         *("ends-reverse-path", "ends-subnets-differ", "ends-traffic-dropped"),
-        *("cm-leaves-by-other-netdev", "ends-asks-no-neighbour"),
+        *("cm-leaves-by-other-netdev", "ends-asks-no-neighbour", "ends-no-carrier"),
     }
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm

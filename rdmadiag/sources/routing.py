@@ -61,7 +61,7 @@ _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _RTM_F_LOOKUP_TABLE: Final = 0x1000
 _RTA_DST, _RTA_SRC, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC = 1, 2, 4, 5, 6, 7
 _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE, _RTA_VIA, _RTA_UID, _RTA_NH_ID = 8, 9, 15, 18, 25, 30
-_RTAX_MTU: Final = 2
+_RTAX_MTU, _RTAX_HOPLIMIT = 2, 10
 _RTNEXTHOP: Final = struct.Struct("=HBBi")
 _NOT_IN_USE: Final = 0x1 | 0x10  # RTNH_F_DEAD, RTNH_F_LINKDOWN
 _LEFT_OUT: Final = (RouteKind.BROADCAST, RouteKind.MULTICAST, RouteKind.ANYCAST)
@@ -203,6 +203,7 @@ def _route(head: tuple[int, ...], found: dict[int, bytes], names: Mapping[int, s
         tos=tos,
         mtu=netlink.number(metrics.get(_RTAX_MTU)),
         has_nexthop_object=_RTA_NH_ID in found,
+        hop_limit=netlink.number(metrics.get(_RTAX_HOPLIMIT)) or None,
     )
 
 

@@ -41,6 +41,8 @@ _NETEM_CORRUPT, _NETEM_RATE, _NETEM_RATE64, _NETEM_LATENCY64 = 4, 6, 8, 10  # TC
 _TBF: Final = struct.Struct("=8xI8xIIII")  # rate, peak rate, limit, buffer in ticks, mtu
 _TBF_PARMS, _TBF_RATE64 = 1, 4  # TCA_TBF_*
 _TICK_NS: Final = 64  # PSCHED_SHIFT
+_RATES: Final = {"cake": 2, "fq": 7}  # TCA_CAKE_BASE_RATE64, TCA_FQ_FLOW_MAX_RATE
+_UNLIMITED: Final = (0, 0xFFFFFFFF)
 _BY_BYTES, _BY_PACKETS = "bfifo", ("pfifo", "pfifo_head_drop")
 _DROPS_ALL: Final = "blackhole"
 
@@ -102,7 +104,17 @@ def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
         netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
         bucket = parse_bucket(row.get(_OPTIONS, b"")) if kind == "tbf" else None
         queue = parse_queue(row.get(_OPTIONS, b""), kind)
-        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem, bucket, queue)
+        rate = parse_rate(row.get(_OPTIONS, b""), kind)
+        name = names.get(index) or f"#{index}"
+        yield Qdisc(name, kind, parent == _ROOT, netem, bucket, queue, rate)
+
+
+def parse_rate(options: bytes, kind: str) -> int | None:
+    """TCA_OPTIONS of cake and fq, in bytes a second; None of others, and without a limit."""
+    if kind not in _RATES:
+        return None
+    rate = netlink.number(dict(netlink.attributes(options)).get(_RATES[kind]))
+    return None if rate in _UNLIMITED else rate
 
 
 def parse_queue(options: bytes, kind: str) -> Queue | None:
@@ -348,7 +360,7 @@ def read_traffic_control(
 
 
 def _is_kept(qdisc: Qdisc) -> bool:
-    has_limits = qdisc.netem or qdisc.bucket or qdisc.queue
+    has_limits = qdisc.netem or qdisc.bucket or qdisc.queue or qdisc.bytes_per_second
     return bool(has_limits) or qdisc.kind in (*_PARENTS, _DROPS_ALL)
 
 

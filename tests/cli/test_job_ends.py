@@ -95,6 +95,14 @@ def test_logs_that_only_wait_and_reports_that_fit_have_commands_to_run(
     assert (found["is_clear"], found["cause"], found["findings"]) == (True, None, [])
 
 
+def test_where_both_hosts_lost_their_link_it_is_at_neither_of_them(
+    seen: Callable[..., Outcome],
+) -> None:
+    dark = [netdev(each, carrier=False) for each in (one(), two())]
+    found = of_reports(seen(*dark, MET, "--json"))
+    assert (found["cause"]["label"], found["hosts"], found["is_proven"]) == ("port-down", [], True)
+
+
 def test_less_than_all_of_both_is_said(seen: Callable[..., Outcome]) -> None:
     outcome = seen(one(), two(rules=None), WAITS)
     said = " ".join(outcome.out.split())
@@ -151,8 +159,9 @@ HOSTS = {"/proc/sys/kernel/hostname": "node1\n", "/etc/nsswitch.conf": "hosts: f
         ("192.0.2.99", "peer-address-wrong", False),
         ("127.0.1.1", "peer-is-this-host", True),
         ("192.0.2.255", "peer-address-wrong", True),
+        ("192.0.2.1", "peer-is-own-address", True),
     ],
-    ids=["nobody's", "loopback", "broadcast"],
+    ids=["nobody's", "loopback", "broadcast", "its own"],
 )
 def test_a_name_is_the_address_that_the_hosts_own_file_has_for_it(
     seen: Callable[..., Outcome], address: str, label: str, proven: bool
@@ -165,7 +174,8 @@ def test_a_name_is_the_address_that_the_hosts_own_file_has_for_it(
         f"address {address}",
     )
     assert found["is_proven"] is proven
-    assert "/etc/hosts of node1 has for node2" in found["cause"]["evidence"][0]
+    if label != "peer-is-own-address":
+        assert "/etc/hosts of node1 has for node2" in found["cause"]["evidence"][0]
 
 
 @pytest.mark.parametrize("files", [{}, {**HOSTS, "/etc/hosts": "192.0.2.2 node2\n"}])

@@ -18,6 +18,16 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
     [
         (" Max inline should be between 0 and 912", "qp-too-large"),
         (" Parser function exited with Error", "argument-refused"),
+        (" Invalid Command or flag.", "argument-refused"),
+        (" Message Size should be between 1 and 2147483647", "argument-refused"),
+        ("Invalid size 1 (valid range is 23 to 65536)", "argument-refused"),
+        ("ibv_rc_pingpong: invalid option -- 'Z'", "argument-refused"),
+        ("/usr/bin/ib_send_bw: unrecognized option '--qps'", "argument-refused"),
+        ("rping: option requires an argument -- 'p'", "argument-refused"),
+        ("ib_write_lat: option '--size' requires an argument", "argument-refused"),
+        ("  ibv_rc_pingpong            start a server and wait for connection", "argument-refused"),
+        ("rping -s [-vVd] [-S size] [-C count] [-a addr] [-p port]", "argument-refused"),
+        ("usage: udaddy", "argument-refused"),
         (" Connection type mismatch: local=RC, remote=UC", "arguments-differ"),
         ("Couldn't parse line <0000:000011>", "other-program"),
         (" Max message size in UD cannot be greater than MTU ", "mtu-above-port"),
@@ -93,6 +103,9 @@ def test_an_end_that_hears_no_more_of_the_other_is_no_failure_of_its_own(line: s
         "priorities should be between 0 and 7",
         "curl: Temporary failure in name resolution for a mirror",
         "rdma link add rxe0 type rxe netdev eth0",
+        "tar: invalid option -- 'Z'",
+        "usage: tar [-x]",
+        "nginx            start a server and wait for connection",
     ],
 )
 def test_other_lines_are_none_of_theirs(line: str) -> None:
@@ -124,3 +137,10 @@ def test_a_path_that_had_carried_requests_is_not_the_first_thought(
         f"scnt=9489, ccnt={completed}",
     )
     assert found.causes[0].label == label
+
+
+def test_a_usage_is_read_in_a_whole_log() -> None:
+    """A line that ends in "connection" is joined with the one below it."""
+    usage = "  ibv_rc_pingpong            start a server and wait for connection"
+    found = meaning(usage, "  ibv_rc_pingpong <host>     connect to server at <host>\n")
+    assert found.causes[0].label == "argument-refused"

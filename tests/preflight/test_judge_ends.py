@@ -158,6 +158,22 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),
         [("ends-hops-few", "critical", "node1")],
     ),
+    "one hop for what the route takes, by a gateway": (
+        one(ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254", hop_limit=1),)),
+        node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),
+        [("ends-hops-few", "critical", "node1")],
+    ),
+    "no carrier at both ends": (
+        netdev(one(), carrier=False),
+        netdev(two(), carrier=False),
+        [("ends-no-carrier", "critical", "node1+node2")],
+    ),
+    "no carrier at one end": (one(), netdev(two(), carrier=False), []),
+    "no carrier at one end, as the other is down": (
+        netdev(one(), carrier=False),
+        netdev(two(), up=False),
+        [("cm-no-way", "critical", "node2")],
+    ),
     "two hops for packets, by a gateway": (
         one(default_ttl=2, ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254"),)),
         node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),

@@ -267,6 +267,14 @@ def fifo(limit: int) -> bytes:
     return struct.pack("=I", limit)
 
 
+def cake(rate: int) -> bytes:
+    return attributes((2, struct.pack("=Q", rate)), (4, bytes(4)))
+
+
+def fq(rate: int) -> bytes:
+    return attributes((1, struct.pack("=I", 10000)), (7, struct.pack("=I", rate)))
+
+
 def tbf(rate: int, burst: int) -> bytes:
     """`rate` in bytes a second; the bucket in ticks of 64 ns."""
     ticks = burst * 1_000_000_000 // 64 // rate

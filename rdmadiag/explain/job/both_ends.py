@@ -36,6 +36,16 @@ _NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-
 # The pingpongs take their path MTU as it was given; perftest compares it with the port's.
 _NEVER_SENT_OF_PINGPONG: Final[Labels] = ("mtu-above-port", *_NEVER_SENT[:1], *_NEVER_SENT[2:])
 _BROKE: Final[Labels] = ("link-lost", "device-removed", "interface-down")
+_ALIKE: Final = (
+    ("Connection type", "qp-types-differ"),
+    ("test", "other-program"),
+    ("Number of qps", "arguments-differ"),
+    ("Dual-port", "arguments-differ"),
+    ("Mtu", "mtu-mismatch"),
+)
+"""Of perftest's header what is the same at both ends, and the cause where it is not."""
+_MET_ANOTHER: Final[Labels] = ("peer-address-wrong", "other-program")
+_TWO_SERVERS: Final[Labels] = ("peer-not-started", "arguments-differ")
 _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
 
 
@@ -60,6 +70,8 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
     one, other = parts
     return (
         _differ(one, other)
+        or _met_another(one, other)
+        or _met_another(other, one)
         or _died(one, other)
         or (None if timed else _of_itself(one, other))
         or _waited(one, other)
@@ -74,7 +86,7 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
 def _differ(one: Part, other: Part) -> Compared | None:
     pair = (one, other)
     here, there = (each.talk.ends.get("local") for each in pair)
-    for key, label in (("Connection type", "qp-types-differ"), ("test", "other-program")):
+    for key, label in _ALIKE:
         said = [each.talk.header.get(key) for each in pair]
         if all(said) and said[0] != said[1]:
             return _shown(pair, (label,), [f"{key}: {each}" for each in said], certain=True)
@@ -92,6 +104,28 @@ def _differ(one: Part, other: Part) -> Compared | None:
     if not here.is_empty and here.gid.family is not there.gid.family:
         return _shown(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)
     return None
+
+
+def _met_another(part: Part, other: Part) -> Compared | None:
+    """What this end printed of its peer is not what the other printed of itself, which waits: it
+    has met another program, at another address or port.
+
+    A server prints its own end before anybody comes; of two that have both met, the logs are of
+    two runs.
+    """
+    theirs, own = part.talk.ends.get("remote"), other.talk.ends.get("local")
+    if theirs is None or own is None or "remote" in other.talk.ends:
+        return None
+    if None in (theirs.psn, own.psn) or (theirs.qpn, theirs.psn) == (own.qpn, own.psn):
+        return None
+    seen = _first(part) or _stopped(part)
+    if seen is None:
+        return None
+    said = (
+        f"{part.where}: its peer has QPN {theirs.qpn:#08x}, PSN {theirs.psn:#08x}",
+        f"{other.where}: its own end has QPN {own.qpn:#08x}, PSN {own.psn:#08x}",
+    )
+    return Compared(part, seen, all_stated(_MET_ANOTHER), said)
 
 
 def _shown(
@@ -213,11 +247,15 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
         step is Reached.NOTHING and not empty for step, empty in zip(reached, blank, strict=True)
     ):
         return None
+    said = tuple(f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair)
+    if min(reached) is max(reached) is Reached.WAITING:
+        seen = _stopped(other)
+        assert seen is not None
+        return Compared(other, seen, all_stated(_TWO_SERVERS, "no_peer"), said, True)
     # The server is the one that said so; of two alike the second, as they are mostly given.
     client = one if reached[0] is not Reached.WAITING else other
     seen = _stopped(client) or _stopped(other if client is one else one)
     assert seen is not None
-    said = tuple(f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair)
     return Compared(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
 
 

@@ -22,6 +22,7 @@ from rdmadiag.quoting import shell_word
 from rdmadiag.view.ends import Has, Odd
 
 LABELS: Final = {
+    "ends-no-carrier": "port-down",
     "cm-no-way": "no-route",
     "cm-leaves-by-other-netdev": "no-route",
     "cm-no-device": "no-rdma-at-address",
@@ -52,6 +53,7 @@ LABELS: Final = {
 """Rule of two reports → the cause of a failure that it proves; of one severity the first counts."""
 
 OWN_WAY: Final = {
+    "address-not-local": "peer-unreachable",
     "queue-too-short": "no-path",
     "netem-at-port": "no-path",
     "shaper-at-port": "slow-path",
@@ -73,6 +75,7 @@ _OF_DATA: Final = frozenset({"ends-mtu-differs"})
 """What lets a connection be made, and breaks it later."""
 _OF_NEIGHBOURS: Final = frozenset({"cm-neighbour-failed", "ends-not-heard", "ends-layers-differ"})
 """Once data was to be sent the ends had met: what is lost since is lost on the way."""
+_AT_NEITHER: Final = frozenset({"cm-neighbour-failed", "ends-no-carrier"})
 _CONNECTING: Final = frozenset({Stage.CONNECT, Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE})
 
 _ON_THE_WAY: Final = frozenset(
@@ -129,7 +132,7 @@ def with_reports(
         _ask(judged, findings),
     )
     chosen = _chosen(findings, story.first)
-    of_no_peer = _of_no_peer(story, judged)
+    of_no_peer = _of_no_peer(story, judged) or _of_itself(story, addresses)
     if of_no_peer is not None:
         chosen = None
         found = _placed(found, of_no_peer, proven=True)
@@ -237,7 +240,7 @@ def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFi
         ]
     proven = [each for each in among if each.finding.severity is Severity.CRITICAL]
     if proven:
-        return proven[0]
+        return next((each for each in proven if each.finding.rule in _AT_NEITHER), proven[0])
     return min(among, key=lambda each: _ORDER[each.finding.rule], default=None)
 
 
@@ -274,8 +277,10 @@ def _of_silence(judged: Mapping[tuple[str, str], EndsVerdict]) -> LikelyCause:
 
 
 def _where(chosen: EndFinding) -> tuple[str, ...]:
-    """Where it is; nowhere alone where the peer does not answer, and nothing says why."""
-    return () if chosen.finding.rule == "cm-neighbour-failed" else chosen.hosts
+    """Where it is; at neither host where the peer does not answer, and nothing says why, or where
+    both have lost their link.
+    """
+    return () if chosen.finding.rule in _AT_NEITHER else chosen.hosts
 
 
 def _answers(
@@ -428,6 +433,23 @@ def _of_no_peer(story: Story, judged: Mapping[tuple[str, str], EndsVerdict]) -> 
     text = f"{first.where} goes to {address}{where}: {kind}"
     cause = LikelyCause(label, stated(label, kind.name.lower()).text, Standing.CONFIRMED, (text,))
     return cause, first.who.host, f"address {address}"
+
+
+def _of_itself(story: Story, addresses: Mapping[str, frozenset[str]]) -> Place | None:
+    """The host whose program was given an address of that host itself for its peer."""
+    first, address = story.first, tried(story)
+    host = first.who.host if first else None
+    if first is None or host is None or address is None or len(addresses) < 2:
+        return None
+    if first.failure.stage not in _CONNECTING or not first.failure.causes:
+        return None
+    own = [name for name, every in addresses.items() if address in every]
+    if own != [host] or not _is_at_the_peer(first.failure.causes[0].label):
+        return None
+    label = "peer-is-own-address"
+    text = f"the reports: {address}, to which {first.where} goes, is of {host} itself"
+    cause = LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,))
+    return cause, host, f"address {address}"
 
 
 def _is_at_the_peer(label: str) -> bool:

@@ -48,7 +48,9 @@ NEEDLES: Final = {
     b"segmentation fault": 3,
     b"bus error": 3,
     b"illegal instruction": 3,
-    b"time limit exceeded": 3,
+    b"limit exceeded": 3,
+    b"aborted": 3,
+    b"hangup": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 

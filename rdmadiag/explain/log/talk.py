@@ -46,6 +46,7 @@ class End:
     lid: int
     qpn: int
     gid: Gid | None
+    psn: int | None = None  # the first packet's number, a random one
 
     @property
     def is_roce(self) -> bool:
@@ -60,7 +61,7 @@ class End:
 
 _STEP: Final = late(
     rb"(?P<which>local|remote) address:\s+LID (?:0x)?(?P<lid>[0-9a-f]{1,6}),?"
-    rb" QPN (?:0x)?(?P<qpn>[0-9a-f]{1,8})"
+    rb" QPN (?:0x)?(?P<qpn>[0-9a-f]{1,8})(?:,? PSN (?:0x)?(?P<psn>[0-9a-f]{1,8}))?"
     rb"|(?P<waits>Waiting for client to connect)"
     rb"|(?P<header>Dual-port +: )"
     rb"|(?P<table># ?bytes +# ?iterations|#bytes +#iterations)"
@@ -76,16 +77,21 @@ _CONNECTS_TO: Final = late(
 # What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
 _DIED: Final = late(
     rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?(?P<how>Killed|Bus error"
-    rb"|Segmentation fault|Illegal instruction|CPU time limit exceeded)(?: *\(core dumped\))?"
+    rb"|Segmentation fault|Illegal instruction|CPU time limit exceeded|Aborted|Hangup"
+    rb"|File size limit exceeded)(?: *\(core dumped\))?"
     rb"(?: {2,}\S.*)?\s*$"
 )
 _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"Killed": ("interrupted", "no-memory"),
     b"CPU time limit exceeded": ("interrupted",),
+    b"File size limit exceeded": ("interrupted",),
+    b"Hangup": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
-_HEADER: Final = late(r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth) *: *([\w.]+)")
+_HEADER: Final = late(
+    r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
+)
 _TEST: Final = late(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = late(rb"LID 0x[0-9a-f]+, QPN")
 
@@ -180,7 +186,8 @@ class Talk:
             self._begin()
             self.header = header  # perftest prints it before the addresses
         text = b"\n".join((line, after[:128])).decode("utf-8", "replace")
-        end = End(int(found["lid"], 16), int(found["qpn"], 16), printed_gid(text, which))
+        psn = int(found["psn"], 16) if found["psn"] else None
+        end = End(int(found["lid"], 16), int(found["qpn"], 16), printed_gid(text, which), psn)
         self.ends.setdefault(which, end)
         self.tool = "rc_pingpong" if _IN_PINGPONG.search(line) else "perftest"
         return Reached.OWN_END if which == "local" else Reached.BOTH_ENDS

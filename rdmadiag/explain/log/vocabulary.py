@@ -181,6 +181,12 @@ BOTH: Final = (
     "setup_qp failed", "xrc domain", "xrc resources", "couldn't allocate work buf",
     "name resolution for ", "service not known for ", "associated with hostname for ",
     "invalid hostname or ip address",
+    "start a server and wait for", ": invalid option", ": unrecognized option", ": option '",
+    ": option requires an", "(valid range is ", "command or flag", "message size should be",
+    "usage: ", "rping -",
+    # rdmadiag's own: explain.log.signs.own
+    "not attempted  ", "turned away ", "failed  at ", "_mismatch: ", "_not_active: ", "_unusable: ",
+    "not_permitted: ", "mtu_above_port: ", "another_device: ",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
     # launchers, and the sockets by which ranks meet: explain.log.trouble

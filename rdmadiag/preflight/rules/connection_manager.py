@@ -5,7 +5,7 @@ from ipaddress import ip_interface
 from typing import Final
 
 from rdmadiag.facts import DeviceNode, Missing, NetDev, known, or_else
-from rdmadiag.facts.routing import MAIN_TABLE, RoutingFacts
+from rdmadiag.facts.routing import MAIN_TABLE, RouteKind, RoutingFacts
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -127,6 +127,84 @@ def address_of_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
             evidence=[Proof("netdev", f"RTM_GETADDR {netdev.name}", address)],
             fill={"address": address},
         )
+
+
+@rule(
+    "address-not-local",
+    Severity.CRITICAL,
+    "The kernel does not take an address for its own",
+    "A netdev of an RDMA port has the address, and no rule and table of this host lead it to the "
+    "host itself: the local row of the address is gone, or the rule for the table local. The "
+    "kernel answers no ARP for it, and drops what is sent to it, TCP, rdma_cm and soft RoCE "
+    "alike; from it, packets still leave. A script that flushed tables, or moved the rule of the "
+    "table local behind others, does so.",
+    ("https://man7.org/linux/man-pages/man8/ip-route.8.html",),
+    remedy=(
+        "ip route show table local; ip rule   # 0: from all lookup local",
+        "sudo ip address del {address}/{length} dev {netdev}   # a session over it ends",
+        "sudo ip address add {address}/{length} dev {netdev}   # the kernel makes the row anew",
+    ),
+    needs=("ports", "port state", "netdevs of GIDs", "netdev", "routing tables"),
+)
+def address_not_local(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the way to the address itself; in a VRF, rows are in a table of the VRF's."""
+    routing = case.evidence.routing
+    if isinstance(routing, Missing) or isinstance(routing.routes, Missing):
+        return
+    tables = RouteTables(routing)
+    in_vrf = {each.name for each in routing.links if each.master in _vrfs(routing)}
+    for port, netdev in _netdevs(case):
+        for each in netdev.addresses if netdev.name not in in_vrf else ():
+            if each.scope != "global" or True in (each.tentative, each.duplicate):
+                continue
+            way = tables.lookup(Flow(each.address))
+            if isinstance(way, Missing) or (isinstance(way, Way) and way.kind in _TAKEN):
+                continue
+            leads = way.prefix if isinstance(way, Way) else str(way)
+            yield this.finding(
+                f"{netdev.name} has {each.address}, and no table of this host has it as local",
+                device=port.device,
+                port=port.number,
+                evidence=[
+                    Proof("netdev", f"RTM_GETADDR {netdev.name}", each.address),
+                    Proof("routing", f"way to {each.address}", leads),
+                ],
+                fill={
+                    "address": each.address,
+                    "length": each.prefix_length,
+                    "netdev": netdev.name,
+                },
+            )
+
+
+_TAKEN: Final = (RouteKind.LOCAL, RouteKind.ANYCAST)
+
+
+def _vrfs(routing: RoutingFacts) -> frozenset[str]:
+    return frozenset(each.name for each in routing.links if each.vrf)
+
+
+@rule(
+    "loopback-down",
+    Severity.WARN,
+    "The loopback interface is down",
+    "lo is down in this network namespace: nothing reaches 127.0.0.1 or "
+    "localhost, and packets of a program to an address of its own host are lost, too. Launchers "
+    "and the ranks of one host meet by them, and tests of one host alone. Containers and "
+    "namespaces that were made by hand begin so.",
+    ("https://man7.org/linux/man-pages/man7/network_namespaces.7.html",),
+    remedy=("ip link show lo", "sudo ip link set dev lo up"),
+    needs=("devices", "routing"),
+)
+def loopback_down(this: Rule, case: Case) -> Iterator[Finding]:
+    """IFF_UP of the netdev with IFF_LOOPBACK."""
+    routing = case.evidence.routing
+    for each in () if isinstance(routing, Missing) or not case.devices else routing.links:
+        if each.loopback and each.up is False:
+            yield this.finding(
+                f"{each.name} is down: no program reaches its own host",
+                evidence=[Proof("routing", f"{each.name} IFF_UP", "not set")],
+            )
 
 
 def _answered_elsewhere(
@@ -323,10 +401,12 @@ def iwarp_port_mapper_absent(this: Rule, case: Case) -> Iterator[Finding]:
 
 RULES: Final[tuple[Rule, ...]] = (
     rdma_cm_node,
+    address_not_local,
     address_of_other_netdev,
     address_without_gid,
     reverse_path_filter,
     no_rule_for_this_nic,
     iwarp_port_mapper_absent,
+    loopback_down,
 )
 """Lowest cause first."""

@@ -14,7 +14,7 @@ from rdmadiag.preflight.rules.ends_neighbours import (
     neighbour_wrong,
     not_heard,
 )
-from rdmadiag.preflight.rules.ends_netdevs import layers_differ, mtu_differs
+from rdmadiag.preflight.rules.ends_netdevs import layers_differ, mtu_differs, no_carrier
 from rdmadiag.preflight.rules.ends_ports import (
     no_common_gid,
     no_common_partition,
@@ -30,6 +30,7 @@ from rdmadiag.preflight.rules.ends_ways import (
 from rdmadiag.preflight.rules.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
+    no_carrier,
     peer_address_here,
     mac_twice,
     answers_no_arp,

@@ -54,6 +54,36 @@ def is_below_ethernets(netdev: NetDev) -> bool:
 
 
 @rule(
+    "ends-no-carrier",
+    Severity.CRITICAL,
+    "Neither end has a link",
+    "The netdevs of both addresses are up, and neither has a carrier: not a setting of one of the "
+    "hosts, but what is between them is off, the switch, its power, or the cable that joins them.",
+    ("https://docs.kernel.org/networking/operstates.html",),
+    remedy=(
+        "ip link show dev {netdev}   # at both hosts: NO-CARRIER",
+        "# the switch between them: does it run? and the cable, where they have one alone",
+    ),
+)
+def no_carrier(this: Rule, case: Towards) -> Iterator[Finding]:
+    """IFLA_CARRIER of netdevs that are up; where one is down by itself, that is the cause."""
+    here, there = case.mine.netdev, case.theirs.netdev
+    if not all(each.admin_up and each.carrier is False for each in (here, there)):
+        return
+    yield this.finding(
+        f"{here.name} of {case.near.name} and {there.name} of {case.far.name} are up, and neither "
+        "has a carrier",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[
+            Proof("netdev", f"{case.near.name}: {here.name} IFLA_CARRIER", "0"),
+            Proof("netdev", f"{case.far.name}: {there.name} IFLA_CARRIER", "0"),
+        ],
+        fill=values_of(case),
+    )
+
+
+@rule(
     "ends-layers-differ",
     Severity.WARN,
     "The two addresses are on netdevs of different kinds, and one is not reached",

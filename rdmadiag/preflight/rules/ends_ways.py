@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import Missing, known
+from rdmadiag.facts.routing import Route
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.preflight.rules import hop_limits
 from rdmadiag.preflight.rules.ends_values import values_of
@@ -156,23 +157,35 @@ def gateway_on_link(this: Rule, case: Towards) -> Iterator[Finding]:
     remedy=hop_limits.MEND,
 )
 def hops_few(this: Rule, case: Towards) -> Iterator[Finding]:
-    """By the sysctl that a packet to this peer begins with."""
-    hop, facts = case.route.next_hop, known(case.near.evidence.netdev)
+    """By the route to this peer, or the sysctl that a packet begins with."""
+    hop, facts, row = case.route.next_hop, known(case.near.evidence.netdev), _row(case)
     if hop is None or not hop.is_gateway or facts is None or case.route.netdev is None:
         return
-    version = 6 if ":" in case.mine.address else 4
-    limit = hop_limits.limit_of(facts, case.route.netdev, version)
-    if limit is None or limit[1] != _ONE_HOP:
+    limit = hop_limits.limited(facts, case.route.netdev, row) if row else None
+    if limit is None or limit.most != _ONE_HOP:
         return
-    sysctl, value = limit
     yield this.finding(
         f"{case.near.name} sends by the gateway {hop.address} to {case.theirs.address}, and "
-        f"{sysctl} is {value}",
+        f"{limit.name} is {limit.most}",
         device=case.mine.device,
         port=case.mine.port,
         evidence=[
-            Proof("netdev", sysctl, str(value)),
+            limit.proof,
             Proof("routing", f"{case.theirs.address} via {hop.address}", case.route.netdev),
         ],
-        fill={"sysctl": sysctl},
+        when=limit.when,
+        fill=limit.fill,
     )
+
+
+def _row(case: Towards) -> Route | None:
+    """The row of a table by which packets leave."""
+    routing, way = known(case.near.evidence.routing), case.route
+    rows = (known(routing.routes) if routing else None) or ()
+    fitting = (
+        each
+        for each in rows
+        if (each.destination, each.table) == (way.prefix, way.table)
+        and any(hop.netdev == way.netdev for hop in each.hops)
+    )
+    return min(fitting, key=lambda each: each.metric, default=None)

@@ -238,25 +238,30 @@ def _said(netem: Netem) -> str:
 @rule(
     "shaper-at-port",
     Severity.WARN,
-    "A token bucket shapes what a software device sends",
-    "The qdisc of the netdev of a software device is a token bucket (tbf) that lets less than "
-    "100 Mbit/s out, or whose bucket is smaller than a full frame. RoCE does not slow down for a "
-    "full queue: what exceeds it is dropped and sent again until the queue pair gives up. Critical "
-    "where no full frame fits into the bucket: each is dropped. A NIC's own RDMA does not pass it.",
+    "A rate limits what a software device sends",
+    "The qdisc of the netdev of a software device lets less than 100 Mbit/s out, a token bucket "
+    "(tbf), cake, or fq of each flow; or its bucket is smaller than a full frame. RoCE does not "
+    "slow down for a full queue: what exceeds it is dropped and sent again until the queue pair "
+    "gives up. Critical where no full frame fits into the bucket: each is dropped. A NIC's own "
+    "RDMA does not pass it.",
     ("https://man7.org/linux/man-pages/man8/tc-tbf.8.html",),
     remedy=("tc -s qdisc show dev {netdev}", "sudo tc qdisc del dev {netdev} root"),
     needs=("ports", "software device", "traffic control"),
 )
 def shaper_at_port(this: Rule, case: Case) -> Iterator[Finding]:
-    """By TCA_TBF_PARMS."""
+    """By TCA_TBF_PARMS, and the rates of others."""
     control, facts = _control(case), known(case.evidence.netdev)
     for port, name in netdevs(case) if control else ():
         assert control is not None
         netdev = facts.netdev(name) if facts else None
         mtu = known(netdev.mtu) if netdev else None
         for each in control.qdiscs:
-            bucket = each.bucket
-            if each.netdev != name or bucket is None or not port.is_software:
+            bucket, rate = each.bucket, each.bytes_per_second
+            if each.netdev != name or not port.is_software:
+                continue
+            if rate is not None and rate < _SLOW:
+                yield _limited(this, port, each, rate)
+            if bucket is None:
                 continue
             frame = None if mtu is None else mtu + _ETHERNET_HEADER
             small = each.is_root and frame is not None and bucket.burst_bytes < frame
@@ -276,6 +281,19 @@ def shaper_at_port(this: Rule, case: Case) -> Iterator[Finding]:
             )
 
 
+def _limited(this: Rule, port: PortView, qdisc: Qdisc, rate: int) -> Finding:
+    said = f"{rate * 8 / 1e6:g} Mbit/s"
+    flow = " of one flow" if qdisc.kind == _BY_FLOWS else ""
+    return this.finding(
+        f"{qdisc.kind} of {qdisc.netdev} lets out what {port.name} sends at {said}{flow}",
+        device=port.device,
+        port=port.number,
+        evidence=[Proof("routing", f"qdisc of {qdisc.netdev}", f"{qdisc.kind} {said}")],
+        fill={"netdev": qdisc.netdev},
+    )
+
+
+_BY_FLOWS: Final = "fq"
 _CLASSLESS: Final = frozenset({"netem", "tbf"})
 """Kinds of a root by which all goes into its one queue."""
 

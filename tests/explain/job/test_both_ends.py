@@ -19,8 +19,10 @@ NO_RTR = LOCAL.format(gid=THERE) + "Failed to modify QP to RTR\nCouldn't connect
 PERFTEST = """\
                     {test} Test
  Dual-port       : OFF\t\tDevice         : rxe0
+ Number of qps   : {queues}\t\tTransport type : IB
  Connection type : {kind}\t\tUsing SRQ      : OFF
  TX depth        : {depth}
+ Mtu             : {mtu}[B]
 ---------------------------------------------------------------------------------------
  local address: LID 0000 QPN 0x0011 PSN 0xb2650
  GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:{one:02}
@@ -36,9 +38,10 @@ ROW = " 4096       {}               0.00               0.00   \t\t   0.000000\n"
 
 
 def perftest(
-    kind: str = "RC", test: str = "Send BW", one: int = 1, other: int = 2, depth: int = 100
+    kind: str = "RC", test: str = "Send BW", one: int = 1, other: int = 2, **changes: int
 ) -> str:
-    return PERFTEST.format(kind=kind, test=test, one=one, other=other, depth=depth)
+    values = {"depth": 100, "queues": 1, "mtu": 1024} | changes
+    return PERFTEST.format(kind=kind, test=test, one=one, other=other, **values)
 
 
 def told(left: str, right: str) -> tuple[str, str, str]:
@@ -72,6 +75,9 @@ def told(left: str, right: str) -> tuple[str, str, str]:
             "left.log",
             "peer-unreachable",
         ),
+        (MET, LOCAL.format(gid=THERE), "left.log", "peer-address-wrong"),
+        (perftest(), perftest(one=2, other=1, queues=4), "left.log", "arguments-differ"),
+        (perftest(mtu=4096), perftest(one=2, other=1), "left.log", "mtu-mismatch"),
         (MET, MET_BACK + RESULT, "left.log", "iterations-differ"),
         (perftest(depth=20), perftest() + ROW.format(20), "left.log", "no-path"),
         (perftest(depth=128), perftest() + ROW.format(500), "left.log", "iterations-differ"),
@@ -97,6 +103,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         ),
         (LOCAL.format(gid=HERE), LOCAL.format(gid=THERE), "left.log", "firewall"),
         ("\n", WAITS, "right.log", "firewall"),
+        (WAITS, WAITS, "right.log", "peer-not-started"),
         (MET, MET_BACK, "left.log", "roce-port-dropped"),
         (
             "cma event RDMA_CM_EVENT_REJECTED, error 28\n",
@@ -122,6 +129,9 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "refused, and the server says nothing of it",
         "refused, and the server failed of itself",
         "the same of perftest",
+        "one has met another queue pair than that of the other, which waits",
+        "one queue pair and four",
+        "two MTUs",
         "one has finished, the other waits",
         "one has got all that the other sends, and the other waits",
         "one has finished, and how many the other sends is not known",
@@ -132,6 +142,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "the other end left without a word",
         "both wait for the other",
         "a client that says nothing, and a server that waits",
+        "two servers that wait",
         "both have the other's address, and no data",
         "one failed of itself, the other was refused",
         "one failed of itself, the other lost it",

@@ -53,6 +53,15 @@ def two(rows: Any = None) -> Machine:
     return machine if rows is None else machine.with_port(0, gids=rows)
 
 
+def first_with(**changes: Any) -> Machine:
+    first, second = host().netdevs
+    return host().change(netdevs=(replace(first, **changes), second))
+
+
+def beside(netdev: NetDev) -> Machine:
+    return host().change(netdevs=(*host().netdevs, netdev))
+
+
 NODES = {"uverbs0": 0o666, "uverbs1": 0o666, "rdma_cm": 0o666}
 
 
@@ -93,6 +102,27 @@ def test_of_a_healthy_host_nothing_is_said() -> None:
             ruled(rp_filter=2),
             [("no-rule-for-this-nic", "warn", "mlx5_1")],
             id="a rule that leads by the other netdev",
+        ),
+        pytest.param(
+            first_with(not_local=("192.0.2.1",)),
+            first_with(),
+            [("address-not-local", "critical", "mlx5_0")],
+            id="the local row of an address is gone",
+        ),
+        pytest.param(
+            host().change(rules=(Rule(32766, 254), Rule(32767, 253))),
+            host().change(rules=(Rule(100, 255), Rule(32766, 254))),
+            [
+                ("address-not-local", "critical", "mlx5_0"),
+                ("address-not-local", "critical", "mlx5_1"),
+            ],
+            id="no rule leads to the table local",
+        ),
+        pytest.param(
+            beside(NetDev("lo", up=False, loopback=True)),
+            beside(NetDev("lo", loopback=True)),
+            [("loopback-down", "warn", None)],
+            id="lo is down",
         ),
         pytest.param(
             iwarp(),

@@ -1,5 +1,6 @@
 """How many routers packets get past: a host with a gateway, and one change."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ def subject(*ways: Way, limit: int | None = 64, **changes: Any) -> Machine:
     [
         (subject(V4, default_ttl=64), []),
         (subject(V4, default_ttl=1), ["net.ipv4.ip_default_ttl is 1"]),
+        (
+            subject(replace(V4, hop_limit=2), default_ttl=64),
+            ["hoplimit of the route 0.0.0.0/0 is 2"],
+        ),
+        (subject(replace(V4, hop_limit=64), default_ttl=1), []),
         (subject(default_ttl=1), []),
         (subject(V6, default_ttl=1), []),
         (subject(V6, limit=2, default_ttl=64), ["net.ipv6.conf.eth0.hop_limit is 2"]),
@@ -33,6 +39,8 @@ def subject(*ways: Way, limit: int | None = 64, **changes: Any) -> Machine:
     ids=[
         "as usual",
         "one hop",
+        "two hops of the route",
+        "one hop, and more by the route",
         "one hop, and no gateway",
         "one hop of IPv4, and a gateway of IPv6",
         "two hops of IPv6",

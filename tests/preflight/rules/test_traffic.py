@@ -14,8 +14,10 @@ from tests.preflight.test_judge_route import host
 from tests.sources.test_traffic_control import (
     ROOT,
     attributes,
+    cake,
     fifo,
     flower,
+    fq,
     gact,
     mirred,
     netem,
@@ -168,6 +170,20 @@ CASES = {
         soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(limit=0))}),
         [("netem-at-port", "critical")],
     ),
+    "cake of 20 Mbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"cake", ROOT, cake(2_500_000))}),
+        [("shaper-at-port", "warn")],
+    ),
+    "cake of 10 Gbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"cake", ROOT, cake(1_250_000_000))}),
+        [],
+    ),
+    "cake without a rate": (soft(**{"route-getqdisc": qdisc(2, b"cake", ROOT, cake(0))}), []),
+    "fq that lets each flow have 8 Mbit/s": (
+        soft(**{"route-getqdisc": qdisc(2, b"fq", ROOT, fq(1_000_000))}),
+        [("shaper-at-port", "warn")],
+    ),
+    "fq without a rate": (soft(**{"route-getqdisc": qdisc(2, b"fq", ROOT, fq(0xFFFFFFFF))}), []),
     "a queue of one byte less than a frame": (
         soft(**{"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(9000 + 13))}),
         [("queue-too-short", "critical")],

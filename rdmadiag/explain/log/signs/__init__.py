@@ -18,6 +18,7 @@ from rdmadiag.explain.log.signs import (
     gpus,
     libraries,
     macs,
+    own,
     stacks,
     tools,
     transports,
@@ -29,6 +30,7 @@ from rdmadiag.late import late
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
+    *own.SIGNS,
     *tools.SIGNS,
     *wordings.SIGNS,
     *fabrics.SIGNS,

@@ -15,6 +15,13 @@ from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, DEVICES, GIDS
 from rdmadiag.facts.attempt import Stage
 
+_TOOL: Final = (
+    r"(?:ibv_\w{1,16}_pingpong|ibv_devinfo|ib_(?:send|read|write|atomic)_(?:bw|lat)"
+    r"|raw_ethernet_\w{2,16}|rping|udaddy|u?cmatose|mckey|cmtime|rcopy|rstream|riostream"
+    r"|ucx_perftest|fi_\w{2,24}|rdmadiag)"
+)
+"""Programs that test RDMA, by their names."""
+_USAGE: Final = ("# the program's own list of options: which of those that were given is none?",)
 _SAME_TEST: Final = "# both ends: the same program, of the same version, with the same options?"
 
 
@@ -47,6 +54,32 @@ SIGNS: Final = (
         Stage.OPEN,
         r"parser function exited with error",
         ("argument-refused", "device-lacks-capability"),
+    ),
+    # perftest names what it refuses on a line before.
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^invalid command or flag\.$|^message size should be between \d+ and \d+$"
+        # rping.c of librdmacm
+        r"|^invalid size -?\d+ \(valid range is \d+ to \d+\)$"
+        # of getopt_long
+        rf"|^(?:[^ ]{{0,200}}/)?{_TOOL}: (?:(?:invalid|unrecognized|illegal) option\b"
+        r"|option (?:requires an argument|'[^ ]{1,40}' (?:requires an argument"
+        r"|is ambiguous|doesn't allow an argument)))",
+        ("argument-refused",),
+        errno=Errno.LAST,
+    ),
+    # What a program prints of itself where it does not begin: it takes no argument as it stands.
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.OPEN,
+        rf"^(?:[^ ]{{0,200}}/)?{_TOOL} {{4,}}start a server and wait for connection\b"
+        rf"|^usage: (?:[^ ]{{0,200}}/)?{_TOOL}(?: \[ server-hostname \] \[ options \])?$"
+        r"|^rping -s \[-[a-z]+\] \[",
+        ("argument-refused",),
+        _USAGE,
     ),
     # rdma_create_id, which opens nothing: the kernel knows no such port space (ucma_get_qp_type).
     sign(
