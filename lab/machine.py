@@ -291,7 +291,6 @@ class NetDev:
     xdp: int | None = None  # XDP_ATTACHED_*; None: the kernel did not say
     no_arp: bool = False  # IFF_NOARP
     loopback: bool = False  # IFF_LOOPBACK
-    carrier: bool | None = None  # None: as it is up
     not_local: tuple[str, ...] = ()  # addresses that the table local has lost
     bond: BondData | None = None  # of one of kind "bond"
     leg: LegData | None = None  # of one whose master is a bond
