@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.late import late
-from rdmadiag.explain.log.links import LINK_UP
+from rdmadiag.explain.log.links import DRIVER_STARTED, LINK_UP
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 
@@ -45,6 +45,7 @@ SETTINGS: Final = (
             re.IGNORECASE,
         ),
     ),
+    Setting(DRIVER_STARTED, late(r": renamed from \w|: enabling device \(")),
     Setting(LINK_UP, late(r"\blink (?:is )?up\b|\bcable plugged$", re.IGNORECASE)),
     Setting(
         "gid-without-netdev",
