@@ -89,6 +89,11 @@ class Reason(StrEnum):
     SURROUNDINGS_UNKNOWN = "surroundings_unknown"
 
 
+WITHOUT_RTR: Final = frozenset(
+    {Reason.IWARP_NEEDS_RDMA_CM, Reason.EFA_HAS_NO_RC, Reason.USNIC_HAS_NO_RC}
+)
+"""Of ports that connect by other means."""
+
 REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.PORT_NOT_ACTIVE: "the port is not ACTIVE",
     Reason.NO_ROUTE_GID: "the port has no GID to route with",

@@ -103,3 +103,20 @@ def test_that_a_netdev_has_no_link_yet_is_how_every_host_starts() -> None:
         account(*STARTED, at(3, "IPv6: ADDRCONF(NETDEV_UP): ens1f1: link is not ready")).other
         is None
     )
+
+
+@pytest.mark.parametrize(
+    "clock",
+    ["[Thu Nov 26 03:00:0{} 2026]", "Nov 26 03:00:0{} n1 kernel:", "<6>[ 5000.00000{}]", ""],
+)
+def test_a_driver_that_starts_is_known_by_its_lines_whatever_the_clock(clock: str) -> None:
+    def log(*lines: str) -> list[str]:
+        return [f"{clock.format(n)} {line}".strip() for n, line in enumerate(lines)]
+
+    started = (f"{ONE}: renamed from eth0", f"{OTHER}: renamed from eth1")
+    assert noted(*log(*started, f"{ONE}: Link up", f"{OTHER}: Link down")) == [NEVER_UP]
+    assert failed(*log(f"{ONE}: Link up", f"{OTHER}: Link down")) == [2]
+    lost = (f"{OTHER}: Link up", f"{OTHER}: Link down")
+    assert failed(*log(*started, f"{ONE}: Link up", *lost)) == [5]
+    again = (f"{OTHER}: Link up", f"{OTHER}: renamed from eth1", f"{OTHER}: Link down")
+    assert noted(*log(*started, f"{ONE}: Link up", *again)) == [NEVER_UP]

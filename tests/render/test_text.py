@@ -12,7 +12,7 @@ from lab.machine import V1, V2, GidRow, Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import LinkLayer, PortState
+from rdmadiag.facts.ib import DriverId, LinkLayer, PortState
 from rdmadiag.gid.registry import chosen
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.verdict import Finding, Severity
@@ -61,6 +61,12 @@ def device_list(subject: Machine | Evidence, width: int = 100) -> str:
 def test_the_first_line_of_a_healthy_host_is_ok() -> None:
     first = preflight(infiniband_host()).splitlines()[0]
     assert first == "OK  2 ports, 2 active, 2 ready for RTR  [ib-two-hca]"
+
+
+def test_ports_that_connect_without_rtr_are_not_called_unready_for_it() -> None:
+    efa = {"driver": DriverId.EFA, "pci_driver": "efa", "node_type": "7: unspecified"}
+    machine = roce_host().with_device(**efa, protocol="").with_port(layer=None, gids={})
+    assert preflight(machine).splitlines()[0] == "OK  1 port, 1 active  [roce]"
 
 
 def test_the_first_line_of_a_broken_host_is_its_worst_finding() -> None:

@@ -1,5 +1,6 @@
 """Links that drivers say are down: which of them were lost, and which came up or had none to lose.
 
+    [    4.123456] mlx5_core 0000:08:00.0 ens1f0np0: renamed from eth0
     [    9.123456] mlx5_core 0000:08:00.0 ens1f0np0: Link down      a driver that starts
     [   12.123456] mlx5_core 0000:08:00.0 ens1f0np0: Link up
     [   13.123456] mlx5_core 0000:08:00.1 ens1f1np1: Link down      a port without a cable
@@ -21,6 +22,8 @@ LINK_DOWN: Final = "link-down"
 """The sign."""
 LINK_UP: Final = "link-up"
 """What a log says of a link that is there: it decides what LINK_DOWN means."""
+DRIVER_STARTED: Final = "driver-started"
+"""What a log says of an adapter whose driver begins: before that no link of it was up."""
 CAME_BACK: Final = "link-came-back"
 NEVER_UP: Final = "link-never-up"
 """What LINK_DOWN is where it is no failure."""
@@ -44,19 +47,15 @@ class Down:
     number: int
     text: str
     clock: Clock | None
-
-    @property
-    def is_of_a_start(self) -> bool:
-        """Whether the kernel had only just started."""
-        return self.clock is not None and self.clock[0] == "uptime" and self.clock[1] <= STARTING
+    is_first: bool  # since its driver started, or the kernel did; it was not up in between
 
 
 @dataclass(slots=True)
 class _Link:
+    has_started: bool = False
     was_up: bool = False
     flaps: list[Down] = field(default_factory=list)  # it came up again
     open: Down | None = None  # it did not
-    was_up_before: bool = False  # before that
 
 
 class Links:
@@ -66,24 +65,33 @@ class Links:
         self._links: dict[tuple[str, str], _Link] = {}
 
     def take(self, number: int, found: Fields, of: str = "") -> None:
-        """A line that says that a link is down or up; `of` is whose log it is."""
-        kind = kind_of(found.text)
-        if kind not in (Kind.LINK_DOWN, Kind.LINK_UP):
+        """A line that says that a link is down or up, or its driver starts; `of` is whose log."""
+        if renamed := _STARTS.search(found.text):
+            for name in {link_of(found), renamed["netdev"] or ""} - {""}:
+                link = self._link(of, name)
+                if link is not None:
+                    link.has_started, link.was_up, link.open = True, False, None
             return
-        key = (of, link_of(found))
-        link = self._links.get(key)
+        kind = kind_of(found.text)
+        link = self._link(of, link_of(found)) if kind in (Kind.LINK_DOWN, Kind.LINK_UP) else None
         if link is None:
-            if len(self._links) >= _MOST:
-                return
-            link = self._links[key] = _Link()
+            return
         if kind is Kind.LINK_UP:
             # What a driver says as it starts is no loss.
-            if link.open and not (link.open.is_of_a_start and not link.was_up_before):
+            if link.open and not link.open.is_first:
                 link.flaps = [*link.flaps, link.open][-_KEPT:]
             link.open, link.was_up = None, True
         elif link.open is None:
-            link.open = Down(number, found.text, found.clock)
-            link.was_up_before = link.was_up
+            clock = found.clock
+            early = clock is not None and clock[0] == "uptime" and clock[1] <= STARTING
+            is_first = not link.was_up and (link.has_started or early)
+            link.open = Down(number, found.text, clock, is_first)
+
+    def _link(self, of: str, name: str) -> _Link | None:
+        key = (of, name)
+        if key not in self._links and len(self._links) >= _MOST:
+            return None
+        return self._links.setdefault(key, _Link())
 
     def lost(self, found: Fields, of: str = "") -> Down | None:
         """The line from which on the link that this one names is down; None where it is up, or
@@ -92,7 +100,7 @@ class Links:
         link = self._links.get((of, link_of(found)))
         if link is None or link.open is None:
             return None
-        if link.open.is_of_a_start and not link.was_up_before and self._has_another(link):
+        if link.open.is_first and self._has_another(link):
             return None
         return link.open
 
@@ -125,12 +133,17 @@ def _follows(down: Down, other: Other) -> bool:
 
 def is_of_a_link(what: str) -> bool:
     """Whether a line of this word is to be followed."""
-    return what in (LINK_DOWN, LINK_UP)
+    return what in (LINK_DOWN, LINK_UP, DRIVER_STARTED)
 
 
 def says_down(text: str) -> bool:
     """Whether the line is of a link that went, and not of a module that reports an error."""
     return kind_of(text) is Kind.LINK_DOWN
+
+
+def is_of_links(text: str) -> bool:
+    """Whether a line says of a link that it is down or up, and nothing else."""
+    return kind_of(text) in (Kind.LINK_DOWN, Kind.LINK_UP)
 
 
 def link_of(found: Fields) -> str:
@@ -142,3 +155,5 @@ def link_of(found: Fields) -> str:
 
 
 _NAMED: Final = late(r"([\w.@-]+): +(?:NIC +)?link ", re.IGNORECASE)
+
+_STARTS: Final = late(r" (?P<netdev>[\w.@-]+): renamed from \w|: enabling device \(")

@@ -6,7 +6,7 @@ Not a failure by itself, and never shown; but it decides between the causes of o
 import re
 from typing import Final
 
-from rdmadiag.explain.log.links import LINK_UP
+from rdmadiag.explain.log.links import DRIVER_STARTED, LINK_UP
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 from rdmadiag.late import late
@@ -45,6 +45,7 @@ SETTINGS: Final = (
             re.IGNORECASE,
         ),
     ),
+    Setting(DRIVER_STARTED, late(r": renamed from \w|: enabling device \(")),
     Setting(LINK_UP, late(r"\blink (?:is )?up\b|\bcable plugged$", re.IGNORECASE)),
     Setting(
         "gid-without-netdev",

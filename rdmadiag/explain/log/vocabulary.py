@@ -225,8 +225,9 @@ STEPS: Final = (
     "#bytes ", " iters in ",
 )
 """Of no trouble: how far a test came (explain.log.talk)."""
-LINKS: Final = ("link up", "link is up")
-"""Of no trouble, beside a word of RDMA: a link that came back (explain.log.links)."""
+LINKS: Final = ("link up", "link is up", ": renamed from ", "enabling device (")
+"""Of no trouble, beside a word of RDMA: a link that came back, a driver that starts
+(explain.log.links)."""
 # fmt: on
 
 

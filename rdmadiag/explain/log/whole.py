@@ -15,6 +15,7 @@ from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
 from rdmadiag.explain.log.kind import OF_RDMA, Found, Kind
+from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
@@ -85,7 +86,7 @@ def _is_known(collector: "Collector") -> bool:
 
 
 def _may_be_told(line: str) -> bool:
-    return is_output(line) and may_tell(line) and not is_healthy(line)
+    return is_output(line) and may_tell(line) and not (is_healthy(line) or is_of_links(line))
 
 
 def _causes(line: str, text: str) -> tuple[Known, ...]:
