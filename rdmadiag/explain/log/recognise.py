@@ -69,6 +69,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
         text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
+    if (asked := _LINK_ADDED.search(above.decode("utf-8", "replace"))) and _ANSWERS.match(text):
+        text = f"{asked[0].strip()}: {text}"
     if is_cut_off(line) and not NOT_OUTPUT.search(text):
         text = with_rest(text, after)
     if not is_candidate(text.encode()) or not is_output(text):
@@ -92,6 +94,10 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
 
 _FUNCTION: Final = late(r"Function: +(?:ibv|rdma)_\w+")
 _ERROR_BELOW: Final = late(r"^ *Error: +(.{1,200})", re.MULTILINE)
+
+_LINK_ADDED: Final = late(r"\brdma link add \S+ type \w+ [^\n]*\n?$")
+_ANSWERS: Final = late(r"(?:error|RTNETLINK answers): ", re.IGNORECASE)
+"""rdma(8) says of a link that is not added only what the kernel answers."""
 
 _CONNECTS: Final = late(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
@@ -119,7 +125,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     sign = sign_of(found.text, found.platform)
     if sign is None or SUCCEEDED.search(found.text):
         return None
-    if sign.word == LISTED_DOWN and found.text.startswith("State") and "CA '" not in found.above:
+    if sign.word in _LISTED and found.text.startswith("State") and "CA '" not in found.above:
         return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
@@ -138,6 +144,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
+_LISTED: Final = (LISTED_DOWN, "port-listed-initializing")
 _A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
 )

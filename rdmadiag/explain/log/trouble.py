@@ -43,7 +43,7 @@ _NAMED: Final = late(
     # what is named after its hardware or its stack
     r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca(?:\b|_)|\bopenibd|\bmst(?:flint)?\b"
     r"|mlxfw|mlxconfig"
-    r"|sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
+    r"|(?<!i915-)sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
     r"|\bsmc[_-][rd]|\brtrs"
     r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
     r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"

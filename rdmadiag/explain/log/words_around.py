@@ -163,6 +163,12 @@ ROWS: Final = (
         provider_fault=2,
     ),
     row(
+        r"\bhas no attribute\b|unexpected keyword argument|referenced before assignment"
+        r"|object is not (?:callable|iterable|subscriptable)|nil pointer|syntax error near"
+        r"|unbound variable",
+        program_fault=4,
+    ),
+    row(
         r"(?:unknown|unrecogni[sz]ed|invalid|illegal|bad|unsupported) (?:\w+ )?(?:option|parameter"
         r"|value|setting|config\w*)s?\b|must be (?:set|specified|given|between|at least|a power"
         r"|a multiple)|missing (?:required )?(?:argument|option|parameter)|is required\b",

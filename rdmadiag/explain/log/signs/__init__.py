@@ -10,6 +10,8 @@ from typing import Final
 from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.signs import (
+    adapter_tools,
+    builds,
     connections,
     devices,
     discovery,
@@ -30,6 +32,8 @@ __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
     *tools.SIGNS,
+    *adapter_tools.SIGNS,
+    *builds.SIGNS,
     *wordings.SIGNS,
     *fabrics.SIGNS,
     *efa.SIGNS,

@@ -25,6 +25,14 @@ SIGNS: Final = (
         ("port-down", "link-lost", "no-subnet-manager"),
         (DEVICES, "ibstat   # the physical state: Polling has no link, Disabled was switched off"),
     ),
+    # ibstat: the link is there, and no subnet manager has set the port up
+    sign(
+        "port-listed-initializing",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^\s*state: +initializing$",
+        ("no-subnet-manager",),
+    ),
     sign(
         "guid-zero",
         Kind.FAILURE,
