@@ -13,6 +13,7 @@ another program, the crash is that program's, whatever of RDMA called it.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -99,9 +100,15 @@ def crash_of(text: str, below: Iterable[str]) -> Meaning | None:
     if found is None:
         return None
     said = text if found == text else f"{text}: {found}"
-    several = all_stated(("program-fault", "provider-fault", "library-mismatch"))
-    look = remedy("program-fault", "linux")
-    return Meaning(Kind.FAILURE, CRASH, fields(said), several, look)
+    of = fields(said)
+    labels = ("program-fault", "provider-fault", "library-mismatch")
+    if _OF_A_MAC.search(found):
+        of = replace(of, platform="darwin")
+        labels = ("thunderbolt-4", "provider-fault", "program-fault")
+    return Meaning(Kind.FAILURE, CRASH, of, all_stated(labels), remedy(labels[0], of.platform))
+
+
+_OF_A_MAC: Final = late(r"\.dylib\b")
 
 
 def raised_in(text: str, above: Sequence[str]) -> Meaning | None:

@@ -10,7 +10,7 @@ would be one too many.
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
-from rdmadiag.explain.log.catalogue import is_harmless
+from rdmadiag.explain.log.catalogue import is_healthy
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
@@ -85,7 +85,7 @@ def _is_known(collector: "Collector") -> bool:
 
 
 def _may_be_told(line: str) -> bool:
-    return is_output(line) and may_tell(line) and not is_harmless(line)
+    return is_output(line) and may_tell(line) and not is_healthy(line)
 
 
 def _causes(line: str, text: str) -> tuple[Known, ...]:

@@ -186,12 +186,6 @@ def is_healthy(text: str) -> bool:
     return found is not None and found.is_healthy
 
 
-def is_harmless(text: str) -> bool:
-    """The same, or that it is noted, and no failure by itself."""
-    found = message_of(text)
-    return found is not None and found.kind in (None, Kind.NOTE)
-
-
 def has_needle(line: bytes) -> bool:
     """Whether it has what a log is searched for because of a message."""
     text = folded(line.decode("utf-8", "replace"))
