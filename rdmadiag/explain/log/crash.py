@@ -42,7 +42,7 @@ CRASHES: Final = late(
 _LIBRARY: Final = (
     r"lib(?:ibverbs|rdmacm|ibumad|ibmad|ibnetdisc|osm\w+|opensm|mlx[45]|mthca|efa|bnxt_re|irdma"
     r"|i40iw|hns|qedr|ionic|erdma|siw|rxe|cxgb4|hfi1verbs|ipathverbs|mana|ocrdma|vmw_pvrdma"
-    r"|uc[mtp]|uct_\w+|fabric|psm[23]?|psm_infinipath|nccl(?:-net\w*)?|rccl(?:-net\w*)?"
+    r"|uc[cmtp]|uct_\w+|fabric|psm[23]?|psm_infinipath|nccl(?:-net\w*)?|rccl(?:-net\w*)?"
     r"|nvshmem\w*|nixl\w*|plugin_(?:UCX|LIBFABRIC)\w*|cxi|vma|xlio|hcoll|mxm|sharp\w*|rte_\w+_mlx5"
     r"|doca_rdma|mscclpp\w*|infinipath)"
 )
@@ -59,14 +59,16 @@ _OF_RDMA: Final = late(
     r"|pml_ucx|mtl_(?:ofi|psm2?)|osc_ucx|coll_hcoll|common_ucx)\.so\("
     # the frame's function
     r"|(?:^|[ (*])_{0,2}(?:ibv|rdma|mlx[45]|mlx5dv|efa|efadv|bnxt_re|irdma|hns_roce|fi|ofi|rxm|rxd"
-    r"|rxr|psm[23x]x?2?|psmx2|uct|ucp|ucm|rs|umad|osm|nvshmem\w*?|ibgda|nccl|rccl|nvmf_rdma"
+    r"|rxr|psm[23x]x?2?|psmx2|uct|ucp|ucm|ucc|rs|umad|osm|nvshmem\w*?|ibgda|nccl|rccl|nvmf_rdma"
     r"|spdk_rdma|nixl|cmtime|rxe|smcr?)_\w+(?:\+0x|\(|\.| \(| at | in |$)"
     rf"|\+0x[0-9a-f]+/0x[0-9a-f]+ {_MODULE}"
     # files that debuggers and reports print
     r"|\b(?:drivers/infiniband|net/rds|xprtrdma|drivers/net/ethernet/mellanox"
-    r"|prov/(?:efa|verbs|psm3|opx|cxi)|libibverbs|providers/(?:mlx[45]|efa|bnxt_re|rxe|siw|irdma|hns)|uct/ib|pyverbs"
+    r"|prov/(?:efa|verbs|psm3|opx|cxi)|libibverbs|providers/(?:mlx[45]|efa|bnxt_re|rxe|siw|irdma|hns)"
+    r"|uct/ib|pyverbs"
     r"|rdma-core|rdmamap|rdma_cm|net_ib\.c)\b"
-    r"|\bFile \"[^\"]*\b(?:pyverbs|nixl\w*|deep_ep|mooncake|ucp|ucxx|uccl|mori|nvshmem|rdma\w*)\b"
+    r"|\bFile \"[^\"]*\b(?:pyverbs|nixl\w*|deep_ep|mooncake|ucp|ucxx|uccl|mori"
+    r"|nvshmem|rdma\w*|mlnx\w*|ofed\w*)\b"
     r"|\b\w*(?:rdma|verbs|infiniband)\w*(?:/\S+)?\.(?:rs|go|cc?|cpp|hpp|h|pyx?|cu)\b",
 )
 _FRAME: Final = late(
@@ -83,7 +85,7 @@ _CATCHES: Final = late(
     r"|<signal handler called>|<unknown>|\b(?:raise|abort|gsignal|killpg|pthread_kill|__GI_\w+"
     r"|__assert_\w+|__restore_rt|__mem\w+|mem(?:cpy|set|move)\w*|malloc\w*|free|cfree|_int_\w+"
     r"|__libc_\w+|__str\w+|strlen|pthread_mutex_\w+|__pthread_\w+|std::terminate\w*|__cxa_\w+"
-    r"|__verbose_\w+|print_stackframe|show_stackframe|opal_backtrace_\w+|syscall|clone)\b"
+    r"|__verbose_\w+|print_stackframe|show_stackframe|opal_backtrace_\w+|syscall|clone|__sigaction)\b"
     r"|\b(?:refcount_warn_saturate|__list_(?:add|del)\w*|dump_stack\w*|kasan_\w+|print_\w+report\w*"
     r"|__warn\w*|report_bug|handle_bug|exc_\w+|asm_exc_\w+|do_(?:trap|error_trap|invalid_op)"
     r"|page_fault_oops|__die\w*|die|oops_end|no_context|invalid_op|__might_sleep|lib/\w+\.c)\b"
@@ -121,7 +123,7 @@ def raised_in(text: str, above: Sequence[str]) -> Meaning | None:
 
 
 _FILE: Final = late(r"\s*(?:\[[^\]]{1,80}\]:?\s*|\([^)]{1,80}\)\s*)*File \"")
-RAISES: Final = late(rb"\b(?:Attribute|Name|UnboundLocal|Type|Index|ZeroDivision)Error: ")
+RAISES: Final = late(rb"\b(?:Attribute|Name|UnboundLocal|Type|Index|ZeroDivision|Syntax)Error: ")
 """The last line of a traceback whose reason is the program's own."""
 
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes
-from rdmadiag.explain.causes import Known, remedy, stated
+from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.errno_texts import in_english
@@ -50,6 +50,7 @@ from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import NOT_OUTPUT, QUOTED, is_cut_off, is_output, with_rest
 from rdmadiag.explain.log.settings import LISTED_DOWN, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
+from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING, NO_DEVICE, lists_no_device
 from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, is_warning, may_tell
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
@@ -86,6 +87,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
     )
     if setting := _of_setting(found):
         return setting
+    if lists_no_device(text, after):
+        return meaning_of("no-device", found, all_stated(NO_DEVICE), remedy(NO_DEVICE[0], "linux"))
     known = _of_sign(found) or of_completion(found) or of_command(found) or of_call(found)
     if message:
         return with_message(known, found, message)
@@ -144,7 +147,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
-_LISTED: Final = (LISTED_DOWN, "port-listed-initializing")
+_LISTED: Final = (LISTED_DOWN, LISTED_INITIALIZING)
 _A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
 )

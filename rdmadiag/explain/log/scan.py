@@ -13,6 +13,7 @@ from rdmadiag.explain.log.late import late
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off, is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, beside_rdma, recognise
+from rdmadiag.explain.log.signs.listings import HEADER
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 
@@ -137,6 +138,7 @@ class _Reader:
     def meaning(self, each: Candidate) -> Meaning | None:
         """Of a line, with as much of what stands around it as counts."""
         more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
+        more = more or HEADER.match(each.line)
         below = each.after if more else b""
         above = each.above if _counts_above(each) else b""
         line = each.line + below + above

@@ -68,8 +68,8 @@ _HARMLESS: Final = late(
     r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
     # counts, and their absence
     r"|\b(?:0|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
-    r"|\b(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
-    r"|\berror[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
+    r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
+    r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"

@@ -83,7 +83,8 @@ TROUBLE: Final = (
     "lost", "not permitted", "missing", "not support", "unsupported", "n't support", "no device",
     "no ib ", "no suitable", "no active", "no rdma", "no ipv4", "no usable", "no such", "no data",
     "n't match", "not match", "no available", "no subnet", "no hca", "no infiniband",
-    "no package", "not built", "not compile", "without ", "unconfigured", "not active",
+    "no package", "not built", "not compile", "too old", "outdated", "out of date", "without ",
+    "unconfigured", "not active",
     "not available", "is not ", "not in ", "null ", "non-zero status", "exhaust", "segfault",
     "segmentation", "sigsegv", "catastrophic", "violation", "severely", "too low", "insufficient",
     "disabled", "compromised", "timeout", "state is init", "too big", "remote i/o", "nonexist",
@@ -165,7 +166,8 @@ BOTH: Final = (
     "rej received", "tx that wasn't", "mem registration failed", "connect eps failed",
     "transport map failed",
     "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
-    "state: initializing",
+    "state: initializing", "state init physical", "port_down (", "n_gids_found=0", "node guid",
+    "recommendation   ",
     # of rdma(8), below the command that was given: explain.log.recognise
     "error: operation not supported", "error: invalid argument", "error: no such device",
     "error: file exists", "error: operation not permitted",
@@ -211,8 +213,8 @@ NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "as
     # how else a crash is said: explain.log.crash
     "sigsegv", "sigabrt", "sigbus", "segfault at", "segfault encountered", "addresssanitizer",
     "kernel bug at", "unable to handle kernel", "refcount_t: ", "bug: kasan", "panicked at",
-    "panic: ", "attributeerror: ", "nameerror: ", "double free", "stack smashing",
-    "corruption, ", "==== backtrace", "free(): invalid")
+    "cumemcreate", "panic: ", "attributeerror: ", "nameerror: ", "syntaxerror: ", "double free",
+    "stack smashing", "corruption, ", "==== backtrace", "free(): invalid")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 NEAR_TOO: Final = (

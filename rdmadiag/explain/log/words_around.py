@@ -165,7 +165,7 @@ ROWS: Final = (
     row(
         r"\bhas no attribute\b|unexpected keyword argument|referenced before assignment"
         r"|object is not (?:callable|iterable|subscriptable)|nil pointer|syntax error near"
-        r"|unbound variable",
+        r"|unbound variable|\b(?:name|syntax|unboundlocal|zerodivision|index|type)error: ",
         program_fault=4,
     ),
     row(

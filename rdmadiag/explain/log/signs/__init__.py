@@ -20,6 +20,7 @@ from rdmadiag.explain.log.signs import (
     fabrics,
     gpus,
     libraries,
+    listings,
     macs,
     stacks,
     tools,
@@ -32,6 +33,7 @@ __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
     *tools.SIGNS,
+    *listings.SIGNS,
     *adapter_tools.SIGNS,
     *builds.SIGNS,
     *wordings.SIGNS,
