@@ -53,9 +53,10 @@ _MODULE: Final = (
 )
 _OF_RDMA: Final = late(
     # the kernel's own line for a program: "… error 4 in libmlx5.so.1.24[7f…+4f000]"
-    rf"\berror:? ?\d+ in {_LIBRARY}[\w.-]*\[?"
+    rf"\berror:? ?\d+ in (?:{_LIBRARY}"
+    r"|mca_(?:btl_(?:openib|ofi|uct)|pml_ucx|mtl_\w+|osc_ucx))[\w.-]*"
     # backtrace_symbols(3), Open MPI, UCX, gdb
-    rf"|(?:^|[/\s]){_LIBRARY}[\w.-]*\.so[\w.]*(?:\s|\(|:|$)|\bmca_(?:btl_openib|btl_ofi|btl_uct"
+    rf"|(?:^|[/\s]){_LIBRARY}[\w.-]*\.(?:so|dylib)[\w.]*(?:\s|\(|:|$)|\bmca_(?:btl_openib|btl_ofi|btl_uct"
     r"|pml_ucx|mtl_(?:ofi|psm2?)|osc_ucx|coll_hcoll|common_ucx)\.so\("
     # the frame's function
     r"|(?:^|[ (*])_{0,2}(?:ibv|rdma|mlx[45]|mlx5dv|efa|efadv|bnxt_re|irdma|hns_roce|fi|ofi|rxm|rxd"
@@ -75,7 +76,7 @@ _FRAME: Final = late(
     r"\+0x[0-9a-f]+(?:/0x[0-9a-f]+)?(?:\)| \[|$|\s)|(?:^|\s)#\d+\s+\S|\(\)? ?\[0x[0-9a-f]+\]"
     r"|^\s*(?:\[[^\]]{1,80}\]\s*)*\d{1,3}:?\s+(?:0x[0-9a-f]+\s+)?[\w/:]\S*(?:\(|\s)"
     r"|\berror:? ?\d+ in \S|^\s*File \"|^\w[\w./-]*\.\(?[\w*]+\)?\.?\w*\(0x"
-    r"|\bkernel BUG at \S|\bWARNING: CPU: \d+ PID: \d+ at \S| in \S+ \(\) (?:from|at) "
+    r"|\.dylib\s+\S|\bkernel BUG at \S|\bWARNING: CPU: \d+ PID: \d+ at \S| in \S+ \(\) (?:from|at) "
     r"|\bAssertion\b|\bpanicked at\b",
 )
 _CATCHES: Final = late(
@@ -104,13 +105,13 @@ def crash_of(text: str, below: Iterable[str]) -> Meaning | None:
     said = text if found == text else f"{text}: {found}"
     of = fields(said)
     labels = ("program-fault", "provider-fault", "library-mismatch")
-    if _OF_A_MAC.search(found):
+    if _OF_A_MAC.search(said):
         of = replace(of, platform="darwin")
-        labels = ("thunderbolt-4", "provider-fault", "program-fault")
+        labels = ("thunderbolt-4", "no-rdma-device", "provider-fault", "program-fault")
     return Meaning(Kind.FAILURE, CRASH, of, all_stated(labels), remedy(labels[0], of.platform))
 
 
-_OF_A_MAC: Final = late(r"\.dylib\b")
+_OF_A_MAC: Final = late(r"\.dylib\b|\bEXC_(?:BAD_ACCESS|CRASH)\b|\bjaccl\b|\bKERN_\w+")
 
 
 def raised_in(text: str, above: Sequence[str]) -> Meaning | None:

@@ -224,6 +224,10 @@ ROWS: Final = (
     row(r"\bbar1\b|\bbar ?1? .{0,20}(?:exhaust|full|space|too small)", gpu_bar_exhausted=4),
     row(r"\bimex\b|\bmnnvl\b|fabric (?:manager|handle)|\bnvlink domain", imex_not_ready=4),
     row(
+        r"\binvalid (?:device )?context\b|\bcontext is destroyed\b|\bno current context\b",
+        gpu_not_usable=4,
+    ),
+    row(
         r"\bcuinit\b|no (?:cuda|gpu|hip)\b.{0,20}(?:device|found|available|capable)"
         r"|cuda driver version|\bxid\b|gpu .{0,20}(?:fallen|lost|not found)|\bnvml\b"
         r"|(?:cuda|hip|rocm)\b.{0,40}(?:not initiali[sz]ed|invalid device|no device)",

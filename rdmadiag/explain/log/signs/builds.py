@@ -81,8 +81,8 @@ SIGNS: Final = (
         r"(?:rdma|verbs|ib|infiniband|ucx|roce)['\"]? (?:is )?(?:not (?:valid|loadable|supported"
         r"|available|found|known|registered|recogni[sz]ed)|unavailable|unknown|unsupported)"
         r"|\b(?:unknown|unsupported|invalid|no such|unable to create|cannot create|could not create"
-        r"|failed to create) (?:\w+ )?(?:transport|engine|protocol|trtype)(?: type)?:? ['\"]?"
-        r"(?:rdma|verbs|ib|infiniband|ucx|roce)\b"
+        r"|failed to create) (?:\w+ )?(?:transport|engine|protocol|trtype|van|backend)(?: type)?:?"
+        r" ['\"]?(?:rdma|verbs|ib|infiniband|ucx|roce)\b"
         r"|\bnetlink_rdma\b.{0,40}(?:eprotonosupport|protocol not supported)",
         ("feature-not-built", "kernel-module-missing", "verbs-library-missing"),
         LIBRARIES,
@@ -92,7 +92,7 @@ SIGNS: Final = (
         "link-not-added",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\brdma link add\b.{0,120}: .{0,30}(?:operation not supported|invalid argument"
+        r"\brdma link add\b.{0,120}(?:operation not supported|invalid argument"
         r"|protocol not supported)",
         ("kernel-module-missing", "feature-not-built", "no-rdma-at-address", "roce-udp-port-taken"),
         (
@@ -104,7 +104,7 @@ SIGNS: Final = (
         "link-not-added",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\brdma link add\b.{0,120}: .{0,30}no such device",
+        r"\brdma link add\b.{0,120}no such device",
         ("device-absent", "interface-down", "kernel-module-missing"),
         ("ip -brief link   # is the netdev there?",),
     ),
@@ -112,9 +112,24 @@ SIGNS: Final = (
         "link-not-added",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\brdma link add\b.{0,120}: .{0,30}(?:file exists|device or resource busy)",
+        r"\brdma link add\b.{0,120}(?:file exists|device or resource busy)",
         ("object-in-use", "roce-udp-port-taken"),
         ("rdma link   # the name, or the netdev, has one",),
+    ),
+    # pkg/resources/rdma_device_spec.go of k8s-rdma-shared-dev-plugin: nodes that it looks for
+    sign(
+        "node-of-module-missing",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\bmissing rdma device spec\b.{0,120}\brdma_cm\b",
+        ("rdma-ucm-not-loaded", "no-rdma-device", "resource-not-advertised"),
+    ),
+    sign(
+        "node-of-module-missing",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\bmissing rdma device spec\b.{0,120}\b(?:issm|umad)\b",
+        ("umad-missing", "no-rdma-device", "resource-not-advertised"),
     ),
     sign(
         "module-not-installed",
