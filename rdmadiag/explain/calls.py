@@ -106,6 +106,8 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.CREATE_QP, 38): ("qp-type-unsupported",),
     # modify_qp, core/uverbs_cmd.c; mlx5_ib_modify_qp, hw/mlx5/qp.c; NVIDIA/nccl#1323
     ("linux", Stage.INIT, 22): ("pkey-index", "no-such-port"),
+    # modify_qp, core/uverbs_cmd.c: a privileged Q_Key, which is CAP_NET_RAW's (PSM3 asks for one)
+    ("linux", Stage.INIT, 1): ("raw-packet-privilege",),
     # ib_security_modify_qp, core/security.c
     ("linux", Stage.INIT, 13): ("selinux",),
     # --- Linux: the path -----------------------------------------------------------------

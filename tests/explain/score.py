@@ -9,7 +9,8 @@ cause: stated, inferred, unresolved). Without causes and resolution it is noise,
 may be found.
 
 An excerpt counts as
-  named       if the first label of `causes` is among the causes of the first failure,
+  named       if the first label of `causes` is among the causes of the first failure, or, where
+              there is none, of the first note that has causes: a user is shown it,
   first       if it is the first of them,
   as OK       if it is a failure, and nothing is found in it: the command would exit 0,
   as unknown  if its lines are shown as not understood (3).
@@ -170,7 +171,7 @@ def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None 
         read_whole(collector, _SIEVE.whole, trouble)
     read_end(collector, _SIEVE.end, _SIEVE.lines)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
-    found = account.first or next(iter(account.notes), None)
+    found = account.first or next((each for each in account.notes if each.causes), None)
     return Score(excerpt, found, account)
 
 

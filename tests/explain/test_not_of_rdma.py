@@ -32,8 +32,7 @@ def _causes(log: str) -> tuple[str, ...]:
         "| `Couldn't allocate protection domain` | Too many of them | Reboot |",
         "##  1 ports checked, 0 ports have errors beyond threshold",
         "libfabric:core:core:fi_getinfo_():1002<warn> fi_getinfo: provider tcp returned -61 (None)",
-        # linkers, packages, files
-        "/usr/bin/ld: cannot find -lrdmacm: No such file or directory",
+        # packages, files
         "dpkg: error processing package ibverbs-utils (--configure):",
         "error: %prein(infiniband-diags-41.0-1.el9.x86_64) scriptlet failed, exit status 9",
         "apt-get: cannot remove libibverbs1",
@@ -44,7 +43,6 @@ def _causes(log: str) -> tuple[str, ...]:
         "Mar  3 08:00:01 rdma-node7 systemd[1]: Failed to mount /srv/data.",
         "ssh: Could not resolve hostname roce-node3: Name or service not known",
         "iperf3: error - unable to connect to server ib-node4: Connection refused",
-        "bash: ib_read_lat: command not found",
         'kubelet: Failed to pull image "registry.example/mlnx-ofed:1": not found',
         'Error from server (NotFound): daemonsets "rdma-cni" not found',
         # the port as an Ethernet port, UCX's own file system, and how a job's processes meet

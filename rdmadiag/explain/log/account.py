@@ -324,6 +324,7 @@ class Collector:
         if BY_SOCKETS in self._settings and RDMA_ASKED_FOR not in self._settings:
             for each in self._groups.values():
                 _as_fallback(each)
+            self._pass_over_devices()
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self._with_links(_merged(groups))
         worded = self._worded or (self._beside if not self._unknown else {})
@@ -410,6 +411,14 @@ class Collector:
 
     def _came_back(self, group: _Group) -> bool:
         return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))
+
+    def _pass_over_devices(self) -> None:
+        """A job that goes by sockets fails by what fails there, not for want of a device."""
+        failed = [e for e in self._groups.values() if e.meaning.kind is Kind.FAILURE]
+        wanted = [each for each in failed if _is_of_a_device(each)]
+        if len(wanted) < len(failed):
+            for each in wanted:
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
 
     def _hear_talk(self) -> None:
         """A test that came to no result, where no line says why."""
@@ -526,6 +535,15 @@ def _as_fallback(group: _Group) -> None:
     has_none = "no-rdma-device" in {each.label for each in meaning.causes[:2]}
     if meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text:
         group.meaning = replace(meaning, kind=Kind.NOTE, what=BY_SOCKETS)
+
+
+def _is_of_a_device(group: _Group) -> bool:
+    meaning = group.meaning
+    labels = [each.label for each in meaning.causes[:1]]
+    return meaning.fields.tool == "nccl" and labels in _NO_DEVICE
+
+
+_NO_DEVICE: Final = (["no-rdma-device"], ["verbs-library-missing"], ["provider-missing"])
 
 
 def _as_failure(group: _Group) -> _Group:

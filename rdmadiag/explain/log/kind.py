@@ -13,6 +13,8 @@ ENDED: Final = "ended"
 """What an aftermath is whose message suggests causes, in a log that says of nothing else."""
 STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
+CRASH: Final = "crash"
+"""What a crash is whose frame is of RDMA."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})

@@ -111,6 +111,8 @@ def of_call(found: Fields) -> Meaning | None:
     if found.call is None and not _STATED.search(found.text):
         return None
     several = by_size(_without_errno(found), found)
+    if _UNSUPPORTED.search(found.text):
+        several = unique([*causes(_EOPNOTSUPP, found.stage, "linux"), *several])
     if found.tool != "rc_pingpong":
         several = by_memory(by_gids(several, found), found)
     return meaning_of("call", found, several, look)
@@ -154,6 +156,9 @@ _STATED: Final = late(
 )
 
 
+_UNSUPPORTED: Final = late(r"\b(?:not|n't) support|\bunsupported\b", re.IGNORECASE)
+"""The same in words."""
+_EOPNOTSUPP: Final = 95
 _TOO_LARGE: Final = late(r"size might be too (?:big|large)|reduc\w+ (?:the )?tx depth")
 
 

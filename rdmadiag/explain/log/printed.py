@@ -33,7 +33,7 @@ def is_output(text: str) -> bool:
 
 
 _CUT_OFF: Final = late(
-    rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
+    rb"(?:\bwith|\binsufficient|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
     rb"|\bvendor|\bopcode|\blen|\bdev|\bconnection|\bnetwork is|\bno such|\bcannot(?: allocate)?"
     rb"|\binvalid|\btransport|\bretry(?: counter)?|\boperation not|\bbad|\bpermission|\bno route to"
     rb"|\bprotocol not|\bno data|\bcompletion)\s*$",

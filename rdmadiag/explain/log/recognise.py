@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes
-from rdmadiag.explain.causes import Known, remedy, stated
+from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.errno_texts import in_english
@@ -49,6 +49,7 @@ from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import NOT_OUTPUT, QUOTED, is_cut_off, is_output, with_rest
 from rdmadiag.explain.log.settings import LISTED_DOWN, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
+from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING, NO_DEVICE, lists_no_device
 from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, is_warning, may_tell
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
@@ -69,6 +70,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
         text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
+    if (asked := _LINK_ADDED.search(above.decode("utf-8", "replace"))) and _ANSWERS.match(text):
+        text = f"{asked[0].strip()}: {text}"
     if is_cut_off(line) and not NOT_OUTPUT.search(text):
         text = with_rest(text, after)
     if not is_candidate(text.encode()) or not is_output(text):
@@ -84,6 +87,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
     )
     if setting := _of_setting(found):
         return setting
+    if lists_no_device(text, after):
+        return meaning_of("no-device", found, all_stated(NO_DEVICE), remedy(NO_DEVICE[0], "linux"))
     known = _of_sign(found) or of_completion(found) or of_command(found) or of_call(found)
     if message:
         return with_message(known, found, message)
@@ -92,6 +97,10 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
 
 _FUNCTION: Final = late(r"Function: +(?:ibv|rdma)_\w+")
 _ERROR_BELOW: Final = late(r"^ *Error: +(.{1,200})", re.MULTILINE)
+
+_LINK_ADDED: Final = late(r"\brdma link add \S+ type \w+ [^\n]*\n?$")
+_ANSWERS: Final = late(r"(?:error|RTNETLINK answers): ", re.IGNORECASE)
+"""rdma(8) says of a link that is not added only what the kernel answers."""
 
 _CONNECTS: Final = late(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
@@ -119,7 +128,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     sign = sign_of(found.text, found.platform)
     if sign is None or SUCCEEDED.search(found.text):
         return None
-    if sign.word == LISTED_DOWN and found.text.startswith("State") and "CA '" not in found.above:
+    if sign.word in _LISTED and found.text.startswith("State") and "CA '" not in found.above:
         return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
@@ -138,6 +147,7 @@ def _of_sign(found: Fields) -> Meaning | None:
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
+_LISTED: Final = (LISTED_DOWN, LISTED_INITIALIZING)
 _A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
 )

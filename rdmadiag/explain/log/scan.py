@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
-from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.crash import CRASHES, RAISES, crash_of, raised_in
+from rdmadiag.explain.log.fields import cleaned, fields
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import is_of_a_link
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.printed import is_cut_off
-from rdmadiag.explain.log.recognise import beside_rdma, recognise
+from rdmadiag.explain.log.printed import is_cut_off, is_output
+from rdmadiag.explain.log.recognise import TEXT_LIMIT, beside_rdma, recognise
+from rdmadiag.explain.log.signs.listings import HEADER
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 from rdmadiag.late import late
@@ -53,6 +56,13 @@ _ENDS_ABOVE: Final = late(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
 _LISTS: Final = late(rb"\s*State: ")
 """A port of ibstat: its device stands above it."""
+_ASSERTS: Final = late(rb"assert", re.IGNORECASE)
+_ANSWERS: Final = late(
+    rb"\s*error: (?:Operation not supported|Invalid argument|No such device|File exists"
+    rb"|Operation not permitted)\s*$"
+)
+"""rdma(8), and nothing else of it: what was asked stands above."""
+_LINK_ADDED: Final = late(rb"\brdma link add \S+ type \w+ [^\n]*\n?$")
 _REGISTERS: Final = late(rb"\bMR\b|regist", re.IGNORECASE)
 _GPU_ABOVE: Final = late(rb"CUDA|GPU")
 _RETRIES: Final = late(rb"\b12\b|retry", re.IGNORECASE)
@@ -70,30 +80,14 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
     `narrow` is called once when lines need not be looked at any more for what stands around them.
     """
     collector = Collector()
-    same = _Memory()
-    alike = _Memory()
+    reader = _Reader()
     tries = NEIGHBOURS
     looked: Counter[bytes] = Counter()
     for each in candidates:
-        more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
-        below = each.after if more else b""
-        counts = (
-            _LISTS.match(each.line)
-            or _ENDS_ABOVE.search(each.above)
-            or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
-            or (_RETRIES.search(each.line) and _KILLED_ABOVE.search(each.above))
-        )
-        above = each.above if counts else b""
-        line = each.line + below + above
-        meaning = same.get(line, _NEVER)
-        if meaning is _NEVER:
-            key = _VARIES.sub(b"#", line)
-            meaning = alike.get(key, _NEVER)
-            if meaning is _NEVER:
-                meaning = recognise(each.line, below, above)
-                alike.keep(key, meaning)
-            same.keep(line, meaning)
-        if isinstance(meaning, Meaning):
+        if _ANSWERS.match(each.line) and not _LINK_ADDED.search(each.above):
+            continue
+        meaning = reader.meaning(each)
+        if meaning is not None:
             _take(collector, each, meaning)
         elif (
             not collector.talk.take(each.line, each.number, each.after, each.above)
@@ -144,13 +138,74 @@ _OF_A_JOB: Final = late(
 )
 """Beside the names that RDMA has: launchers, libraries of collectives, and GPUs."""
 
-_NEVER: Final = object()
+
+class _Reader:
+    """What lines mean, each kind of them once."""
+
+    def __init__(self) -> None:
+        self._same = _Memory()
+        self._alike = _Memory()
+
+    def meaning(self, each: Candidate) -> Meaning | None:
+        """Of a line, with as much of what stands around it as counts."""
+        more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
+        more = more or HEADER.match(each.line)
+        below = each.after if more else b""
+        above = each.above if _counts_above(each) else b""
+        line = each.line + below + above
+        seen = self._same.get(line)
+        if seen is None:
+            key = _VARIES.sub(b"#", line)
+            seen = self._alike.get(key)
+            if seen is None:
+                meaning = recognise(each.line, below, above)
+                seen = meaning, _more_of(each.line, meaning)
+                self._alike.keep(key, seen)
+            self._same.keep(line, seen)
+        meaning, look = seen
+        return (look(each) if look else None) or meaning
 
 
-class _Memory(dict[bytes, object]):
+def _counts_above(each: Candidate) -> bool:
+    """Whether what stands above the line says more of it."""
+    return bool(
+        _LISTS.match(each.line)
+        or _ANSWERS.match(each.line)
+        or _ENDS_ABOVE.search(each.above)
+        or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
+        or (_RETRIES.search(each.line) and _KILLED_ABOVE.search(each.above))
+    )
+
+
+Look = Callable[[Candidate], Meaning | None]
+
+
+def _more_of(line: bytes, meaning: Meaning | None) -> Look | None:
+    """How to look at its neighbours, where they say what crashed."""
+    is_known = meaning is not None and meaning.kind is Kind.FAILURE
+    if CRASHES.search(line):
+        return None if is_known and _ASSERTS.search(line) else _crash
+    return _raised if not is_known and RAISES.search(line) else None
+
+
+def _crash(each: Candidate) -> Meaning | None:
+    lines = (each.line[:TEXT_LIMIT], *each.after.splitlines())
+    text, *below = (cleaned(line.decode("utf-8", "replace")) for line in lines)
+    return crash_of(text, below) if is_output(text) else None
+
+
+def _raised(each: Candidate) -> Meaning | None:
+    text = cleaned(each.line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    return raised_in(text, each.above.decode("utf-8", "replace").splitlines())
+
+
+Seen = tuple[Meaning | None, Look | None]
+
+
+class _Memory(dict[bytes, Seen]):
     """What lines meant, forgotten all at once when there are too many."""
 
-    def keep(self, key: bytes, meaning: object) -> None:
+    def keep(self, key: bytes, seen: Seen) -> None:
         if len(self) >= REMEMBERED:
             self.clear()
-        self[key] = meaning
+        self[key] = seen

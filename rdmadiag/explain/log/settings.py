@@ -72,7 +72,10 @@ SETTINGS: Final = (
     ),
     Setting(
         BY_SOCKETS,
-        late(r"\bNET/Socket : Using \[0\]|\bUsing network Socket\b|\bAssigned NET plugin Socket\b"),
+        late(
+            r"\bNET/Socket : Using \[0\]|\bUsing (?:internal )?[Nn]etwork Socket\b"
+            r"|\bAssigned NET plugin Socket\b"
+        ),
     ),
     Setting(
         RDMA_ASKED_FOR,

@@ -43,7 +43,7 @@ _NAMED: Final = late(
     # what is named after its hardware or its stack
     r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca(?:\b|_)|\bopenibd|\bmst(?:flint)?\b"
     r"|mlxfw|mlxconfig"
-    r"|sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
+    r"|(?<!i915-)sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
     r"|\bsmc[_-][rd]|\brtrs"
     r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
     r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"
@@ -68,8 +68,8 @@ _HARMLESS: Final = late(
     r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
     # counts, and their absence
     r"|\b(?:0|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
-    r"|\b(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
-    r"|\berror[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
+    r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
+    r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"

@@ -17,7 +17,9 @@ from rdmadiag.explain.log.catalogue import has_needle, needles
 
 # fmt: off
 CONTEXT: Final = (
-    "ibv_", "ibverbs", "rdma", "net/ib", "infiniband", "openfabrics", "openib", "roce", "mlx4",
+    "ibv_", "ibverbs", "rdma", "net/ib", "infiniband", "openfabrics",
+    "ibstat", "ibdev2netdev", "ofed_info", "perfquery", "rdma-core", "mlxlink",
+    "openib", "roce", "mlx4",
     "mlx5", "bnxt_", "irdma", "ionic_", "qedr", "hns_roce", "siw0", "rxe0", "rxe_", "queue pair",
     "queue-pair", "modify qp", "modify_qp", " qp ", "_qp ", "_qp(", "_qp:", "qp to", "qp state",
     "create qp", " qp:", " qps", " gid", "gid ", "gid_", "gids", "gid:", "gid=", "jaccl",
@@ -80,7 +82,9 @@ TROUBLE: Final = (
     "invalid", "denied", "fatal", "down", "disconnect", "unplugged", "removed", "flush", "abort",
     "lost", "not permitted", "missing", "not support", "unsupported", "n't support", "no device",
     "no ib ", "no suitable", "no active", "no rdma", "no ipv4", "no usable", "no such", "no data",
-    "n't match", "not match", "no available", "no subnet", "no hca", "no infiniband", "not active",
+    "n't match", "not match", "no available", "no subnet", "no hca", "no infiniband",
+    "no package", "not built", "not compile", "too old", "outdated", "out of date", "without ",
+    "unconfigured", "not active",
     "not available", "is not ", "not in ", "null ", "non-zero status", "exhaust", "segfault",
     "segmentation", "sigsegv", "catastrophic", "violation", "severely", "too low", "insufficient",
     "disabled", "compromised", "timeout", "state is init", "too big", "remote i/o", "nonexist",
@@ -162,6 +166,11 @@ BOTH: Final = (
     "rej received", "tx that wasn't", "mem registration failed", "connect eps failed",
     "transport map failed",
     "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
+    "state: initializing", "state init physical", "port_down (", "n_gids_found=0", "node guid",
+    "recommendation   ",
+    # of rdma(8), below the command that was given: explain.log.recognise
+    "error: operation not supported", "error: invalid argument", "error: no such device",
+    "error: file exists", "error: operation not permitted",
     "state: active", "port_active",
     "state active", "==> ", "0000000000000000",
     "registering part of", "log_num_mtt", "log_mtts_per", "inadequate memlock",
@@ -200,12 +209,18 @@ BOTH: Final = (
     "ncclinternalerror", "socketpoll", "socketstart", "socketfinalize",
     "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
+    "flash recovery", "livefish", "using internal network socket",
 )
 """Of RDMA and of trouble at once."""
 
 NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
     "signal handler called", "caught signal", "segmentation fault", "cut here ]", "warning: cpu",
-    "signal (11)", "signal 11", "write error", "bug: kernel", "bug: unable", "general protection")
+    "signal (11)", "signal 11", "write error", "bug: kernel", "bug: unable", "general protection",
+    # how else a crash is said: explain.log.crash
+    "sigsegv", "sigabrt", "sigbus", "segfault at", "segfault encountered", "addresssanitizer",
+    "kernel bug at", "unable to handle kernel", "refcount_t: ", "bug: kasan", "panicked at",
+    "cumemcreate", "panic: ", "attributeerror: ", "nameerror: ", "syntaxerror: ", "double free",
+    "stack smashing", "corruption, ", "==== backtrace", "free(): invalid")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 NEAR_TOO: Final = (

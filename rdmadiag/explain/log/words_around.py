@@ -163,6 +163,12 @@ ROWS: Final = (
         provider_fault=2,
     ),
     row(
+        r"\bhas no attribute\b|unexpected keyword argument|referenced before assignment"
+        r"|object is not (?:callable|iterable|subscriptable)|nil pointer|syntax error near"
+        r"|unbound variable|\b(?:name|syntax|unboundlocal|zerodivision|index|type)error: ",
+        program_fault=4,
+    ),
+    row(
         r"(?:unknown|unrecogni[sz]ed|invalid|illegal|bad|unsupported) (?:\w+ )?(?:option|parameter"
         r"|value|setting|config\w*)s?\b|must be (?:set|specified|given|between|at least|a power"
         r"|a multiple)|missing (?:required )?(?:argument|option|parameter)|is required\b",
@@ -217,6 +223,10 @@ ROWS: Final = (
     ),
     row(r"\bbar1\b|\bbar ?1? .{0,20}(?:exhaust|full|space|too small)", gpu_bar_exhausted=4),
     row(r"\bimex\b|\bmnnvl\b|fabric (?:manager|handle)|\bnvlink domain", imex_not_ready=4),
+    row(
+        r"\binvalid (?:device )?context\b|\bcontext is destroyed\b|\bno current context\b",
+        gpu_not_usable=4,
+    ),
     row(
         r"\bcuinit\b|no (?:cuda|gpu|hip)\b.{0,20}(?:device|found|available|capable)"
         r"|cuda driver version|\bxid\b|gpu .{0,20}(?:fallen|lost|not found)|\bnvml\b"

@@ -9,6 +9,8 @@ from typing import Final
 
 from rdmadiag.explain.log.literals import Places
 from rdmadiag.explain.log.signs import (
+    adapter_tools,
+    builds,
     connections,
     devices,
     discovery,
@@ -17,6 +19,7 @@ from rdmadiag.explain.log.signs import (
     fabrics,
     gpus,
     libraries,
+    listings,
     macs,
     own,
     stacks,
@@ -32,6 +35,9 @@ __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 SIGNS: Final = (
     *own.SIGNS,
     *tools.SIGNS,
+    *listings.SIGNS,
+    *adapter_tools.SIGNS,
+    *builds.SIGNS,
     *wordings.SIGNS,
     *fabrics.SIGNS,
     *efa.SIGNS,

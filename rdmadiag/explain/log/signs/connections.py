@@ -22,7 +22,25 @@ def _by_status(word: str, event: str, rows: tuple[StatusRow, ...]) -> Iterator[S
         yield sign(word, Kind.FAILURE, Stage.CONNECT, pattern, labels)
 
 
+_NOT_OF_A_FABRIC: Final = (
+    r"(?:\b172\.1[7-9]\.\d{1,3}\.\d{1,3}|\b192\.168\.122\.\d{1,3}|\b169\.254\.\d{1,3}\.\d{1,3}"
+    r"|\b127\.0\.1\.1\b|\bfe80:[0-9a-f:]+|\b(?:docker0|virbr\d|veth\w+|cni\d|flannel[\w.]*|cali\w+"
+    r"|utun\d+|br-[0-9a-f]{6,}|podman\d|lxcbr\d)\b)"
+)
+"""What each host has of its own: bridges of containers, link-local addresses."""
+
 MAKING: Final = (
+    sign(
+        "address-of-no-fabric",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        rf"\bconnect\w*\b.{{0,80}}{_NOT_OF_A_FABRIC}.{{0,120}}(?:fail|refused|unreachable|timed out"
+        r"|no route|abort|cannot assign)",
+        ("bootstrap-interface", "no-route", "firewall", "peer-not-listening"),
+        only=r"nccl|rccl|\bucx\b|\bucc\b|gloo|btl_tcp|oob_tcp|mca_|c10d|bootstrap|hccl|oneccl"
+        r"|\bccl\b|tcpstore|nvshmem|mooncake|nixl|mpi",
+        errno=Errno.LAST,
+    ),
     sign(
         "address-error",
         Kind.FAILURE,

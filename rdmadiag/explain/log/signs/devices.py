@@ -116,6 +116,31 @@ SIGNS: Final = (
         only=r"\[(?:\w*(?:rdma|mlx[45]|peermem|peer_mem)\w*|ib_\w+|iw_\w+|bnxt_\w+|irdma|i40iw|qedr"
         r"|hns_roce\w*|efa|mana_ib|erdma|siw|hfi1|qib|ko2iblnd|rtrs_\w+|rnbd_\w+|gdrdrv|nvidia_fs)\]",
     ),
+    # drivers/net/ethernet/mellanox/mlx5/core/events.c: mlx5_pme_error
+    sign(
+        "module-too-hot",
+        Kind.FAILURE,
+        None,
+        r"\bmodule event\b.{0,60}high temperature",
+        ("too-hot", "cable-or-module"),
+        only=r"mlx[45]",
+    ),
+    sign(
+        "module-refused",
+        Kind.FAILURE,
+        None,
+        r"\bmodule event\[error\].{0,60}(?:shorted|eeprom|unknown identifier|bus stuck|part number"
+        r"|long range|power budget|unsupported)",
+        ("cable-or-module", "link-lost", "port-down"),
+        only=r"mlx[45]",
+    ),
+    sign(
+        "safe-mode",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\bice [0-9a-f:.]+: .{0,120}\bsafe mode\b",
+        ("firmware-old", "rdma-off-on-device"),
+    ),
     # Before all others: its line quotes what each transport said.
     sign(
         "transport-not-usable",

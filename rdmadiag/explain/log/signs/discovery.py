@@ -3,7 +3,6 @@
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.settings import LISTED_DOWN
 from rdmadiag.explain.log.signs.sign import OF_RDMA, Errno, sign
 from rdmadiag.explain.remedies import (
     ADDRESSES,
@@ -17,14 +16,6 @@ from rdmadiag.explain.remedies import (
 from rdmadiag.facts.attempt import Stage
 
 SIGNS: Final = (
-    sign(
-        LISTED_DOWN,
-        Kind.FAILURE,
-        Stage.OPEN,
-        r"^\s*state: +down$|^\w+ port \d+ ==> \w+ \(down\)$",
-        ("port-down", "link-lost", "no-subnet-manager"),
-        (DEVICES, "ibstat   # the physical state: Polling has no link, Disabled was switched off"),
-    ),
     sign(
         "guid-zero",
         Kind.FAILURE,

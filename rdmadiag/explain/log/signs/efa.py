@@ -16,7 +16,34 @@ def _completed(word: str, pattern: str, *labels: str, kind: Kind = Kind.FAILURE)
     return sign(word, kind, Stage.DATA, pattern, labels, (AT_PEER, DMESG_OF_RDMA))
 
 
+def _of_provider(word: str, pattern: str, *labels: str) -> Sign:
+    only = r"\befa\b|\befa[_ :]|libfabric|net/ofi|prov_err|\brxr_|\bofi\b"
+    return sign(word, Kind.FAILURE, Stage.DATA, pattern, labels, (AT_PEER,), only=only)
+
+
 SIGNS: Final = (
+    # EFA_PROV_ERRNOS of the same file, whose numbers begin at 4096
+    _of_provider("efa-remote-key", r"\brma address verification failed", "remote-key-wrong"),
+    _of_provider(
+        "efa-versions-differ",
+        r"\b(?:deprecated|invalid|unknown) packet type (?:encountered|received)"
+        r"|\brtm size mismatch",
+        "versions-differ",
+        "other-program",
+    ),
+    _of_provider(
+        "efa-exhausted", r"\b[rt]x entries exhausted", "queue-full", "no-memory", "qp-too-large"
+    ),
+    _of_provider(
+        "efa-shared-memory",
+        r"\bshm internal error|\bwrite cq entry for shm",
+        "shm-too-small",
+        "process-memory-refused",
+    ),
+    _of_provider("efa-teardown", r"\bmr deregistration error", "only-teardown", "object-in-use"),
+    _of_provider(
+        "efa-queue-failed", r"\binternal queue pair error", "firmware-failed", "device-removed"
+    ),
     # 9, 8, 4, 14: the peer's endpoint is no longer the one that was known
     _completed("efa-peer-gone", r"invalid receiver queue pair", "peer-gone", "connection-stale"),
     _completed(

@@ -16,6 +16,16 @@ _GPU: Final = r"(?:gpu|cuda|\bhip\b|hmem|dmabuf)"
 _NOT_TAKEN: Final = r"(?:bad address|invalid argument|errno[ =:]*(?:14|22)\b)"
 
 SIGNS: Final = (
+    # memory that is shared over NVLink by a fabric handle, which a channel of IMEX gives
+    sign(
+        "fabric-memory-refused",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"\bcumem(?:create|exporttoshareablehandle|importfromshareablehandle)\b"
+        r".{0,200}not[_ ]permitted"
+        r"|\bnot[_ ]permitted\b.{0,80}\bcumem(?:create|export|import)",
+        ("imex-not-ready", "gpu-not-usable"),
+    ),
     sign(
         "peer-memory-module",
         Kind.FAILURE,

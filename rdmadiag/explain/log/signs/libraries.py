@@ -113,6 +113,17 @@ SIGNS: Final = (
         errno=Errno.REPLACES_SIGN,  # UCX prints it beside an errno
     ),
     sign(
+        "open-files-limit",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\btoo many open files\b",
+        ("open-files-limit",),
+        ("ulimit -n   # as the job has it",),
+        only=r"\buc[xcs]\b|nccl|rccl|gloo|libfabric|rdma|ibv_|mooncake|nixl|nvshmem|\bmpi|pmix|c10d"
+        r"|infiniband|event.?(?:fd|channel)",
+        errno=Errno.REPLACES_SIGN,
+    ),
+    sign(
         "wrong-netns-mode",
         Kind.FAILURE,
         Stage.OPEN,

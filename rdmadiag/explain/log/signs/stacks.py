@@ -12,6 +12,17 @@ _RELEASE: Final = "provider-release"
 
 SIGNS: Final = (
     # --- libraries that do not fit each other ------------------------------------------------
+    # of one package beside those of another: PRIVATE symbols are between libibverbs and a provider
+    sign(
+        "symbol-missing",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^(?!.*(?:\bplugin|nccl-net)).*\bversion [^\w\s]?(?!\w*private)[\w.]+.{0,4} not found",
+        ("library-mismatch", _RELEASE, "verbs-library-missing", "provider-missing"),
+        LIBRARIES,
+        only=r"lib(?:ibverbs|rdmacm|mlx[45]|efa|fabric|bnxt_re|irdma|uc[tpsm]|ibumad)|\bmlx5dv_|\bibv_"
+        r"|\bibverbs_",
+    ),
     sign(
         "symbol-missing",
         Kind.FAILURE,
