@@ -8,7 +8,7 @@ A row counts
 
 Threads stand in nine parts: those that rules were written from, those held apart, those that
 the project knew before, those of the folder `fresh`, gathered after the rules were written, and
-those of the six folders EXAMS, gathered one after the other to be read once: of the newest only
+those of the seven folders EXAMS, gathered one after the other to be read once: of the newest only
 sums are printed, and nothing is learned. With the name of such a folder, or "open", as its
 argument it reads that part alone.
 

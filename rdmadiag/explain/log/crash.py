@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from rdmadiag.explain.causes import all_stated, remedy
+from rdmadiag.explain.causes import Labels, all_stated, remedy
 from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import CRASH, IN_WORDS, Kind
 from rdmadiag.explain.log.meaning import Meaning
@@ -93,7 +93,7 @@ _CATCHES: Final = late(
 )
 """Frames of whoever caught the crash, and of what each program is built of."""
 _OF_THE_KERNEL: Final = late(r"\+0x[0-9a-f]+/0x[0-9a-f]+(?! \[)")
-_ASSERTS: Final = late(r"\bassert(?:ion)?\b", re.IGNORECASE)
+_ASSERTS: Final = late(r"\bAssertion [`'].{1,300}' failed")
 _UNSURE: Final = late(r"\] +\? |^\s*\? ")
 
 
@@ -104,7 +104,7 @@ def crash_of(text: str, below: Iterable[str]) -> Meaning | None:
         return None
     said = text if found == text else f"{text}: {found}"
     of = fields(said)
-    labels = ("program-fault", "provider-fault", "library-mismatch")
+    labels: Labels = ("program-fault", "provider-fault", "library-mismatch")
     if _OF_A_MAC.search(said):
         of = replace(of, platform="darwin")
         labels = ("thunderbolt-4", "no-rdma-device", "provider-fault", "program-fault")

@@ -60,6 +60,7 @@ _DETAIL: Final = late(
     r"\bUCX  ?(?:TRACE|DATA|REQ|FUNC|DEBUG(?!.*error (?:handler|callback) called))\b"
     r"|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
     r"|\bNCCL INFO dlvsym failed\b|<info> fi_getinfo: provider \w+ returned"
-    r"|\bfi_getinfo: provider (?:tcp|udp|sockets|shm|sm2|net|lnx|ofi_\w+) returned"
+    r"|\bfi_getinfo: provider (?:tcp|udp|sockets|shm|sm2|net|lnx|usnic|psm\d?|opx|gni|bgq|mlx"
+    r"|netdir|ofi_\w+) returned"
 )
 """What is tried in vain on healthy hosts too, and said to be a detail."""

@@ -148,8 +148,9 @@ class _Reader:
 
     def meaning(self, each: Candidate) -> Meaning | None:
         """Of a line, with as much of what stands around it as counts."""
-        more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
-        more = more or HEADER.match(each.line)
+        more = (
+            _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line) or HEADER.match(each.line)
+        )
         below = each.after if more else b""
         above = each.above if _counts_above(each) else b""
         line = each.line + below + above

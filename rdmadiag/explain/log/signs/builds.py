@@ -81,8 +81,8 @@ SIGNS: Final = (
         r"(?:rdma|verbs|ib|infiniband|ucx|roce)['\"]? (?:is )?(?:not (?:valid|loadable|supported"
         r"|available|found|known|registered|recogni[sz]ed)|unavailable|unknown|unsupported)"
         r"|\b(?:unknown|unsupported|invalid|no such|unable to create|cannot create|could not create"
-        r"|failed to create) (?:\w+ )?(?:transport|engine|protocol|trtype|van|backend)(?: type)?:?"
-        r" ['\"]?(?:rdma|verbs|ib|infiniband|ucx|roce)\b"
+        r"|failed to create) (?!migration)(?:\w+ )?(?:transport|engine|protocol|trtype|van)"
+        r"(?: type)?:? ['\"]?(?:rdma|verbs|ib|infiniband|ucx|roce)\b"
         r"|\bnetlink_rdma\b.{0,40}(?:eprotonosupport|protocol not supported)",
         ("feature-not-built", "kernel-module-missing", "verbs-library-missing"),
         LIBRARIES,
@@ -133,8 +133,8 @@ SIGNS: Final = (
     ),
     sign(
         "module-not-installed",
-        Kind.FAILURE,
-        Stage.OPEN,
+        Kind.NOTE,
+        None,
         r"\bno module named ['\"]?(?:deep_ep\w*|mooncake\w*|nixl\w*|ucp\b|ucxx\w*|pyverbs"
         r"|nvshmem\w*|mori\b|uccl\w*|hybrid_ep\w*|mscclpp\w*|rdma\w*)"
         r"|\bplease install (?:mooncake|nixl|ucx|deep_?ep|nvshmem|libfabric|rdma-core|libibverbs)\b"
