@@ -42,7 +42,7 @@ class ArchiveTree:
             raise SnapshotError(f"{path}: refused: {error}") from None
         except OSError as error:
             if isinstance(error, gzip.BadGzipFile):
-                raise _unreadable(path, error) from error
+                raise _unreadable(path, "no gzip; a report's name ends in .json") from error
             raise SnapshotError(f"{path}: {error.strerror or error}") from error
         except Exception as error:  # tarfile lets through whatever a damaged header makes it raise
             raise _unreadable(path, error) from error
@@ -119,7 +119,7 @@ def _checked(member: tarfile.TarInfo) -> str:
     return "/".join(parts)
 
 
-def _unreadable(path: str, error: Exception) -> SnapshotError:
+def _unreadable(path: str, error: object) -> SnapshotError:
     return SnapshotError(f"{path}: not a readable .tar.gz snapshot ({error})")
 
 
