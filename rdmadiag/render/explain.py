@@ -53,7 +53,7 @@ def show_log(
         out.print()
         say(out, "Also failed, later:")
         for each in others[:_OTHERS]:
-            say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
+            say(out, f"  {_placed(each)} ({_lines(each)})")
             if each.causes:
                 say(out, f"    {printable(each.causes[0].text)}  [{each.causes[0].label}]")
         if len(others) > _OTHERS:
@@ -108,7 +108,7 @@ def _said(account: Account, first: Failure) -> str:
     """What failed first and where; of a line that says neither, how the log ended as well."""
     is_said = first.stage or first.device or first.call or first.errno or first.tool != _NO_TOOL
     if first.what != IN_WORDS or is_said:
-        return f"{_where(first)}: {printable(_what(first))}"
+        return _placed(first)
     text = "something failed here that may be RDMA, in words that are not known"
     other = account.other
     if other is not None and other.line not in first.lines:
@@ -118,6 +118,13 @@ def _said(account: Account, first: Failure) -> str:
 
 _NO_TOOL: Final = "verbs"
 """Of a line that names no program."""
+
+
+def _placed(failure: Failure) -> str:
+    """What failed, and where if the line or its message says so."""
+    what = printable(_what(failure))
+    is_placed = failure.stage or failure.device or failure.tool != _NO_TOOL
+    return f"{_where(failure)}: {what}" if is_placed or failure.what != MESSAGE else what
 
 
 def _where(failure: Failure) -> str:
@@ -281,7 +288,7 @@ def _followed(out: Console, account: Account, first: Failure | None) -> None:
     out.print()
     say(out, "Consequences, not causes:")
     for each in followed[:_OTHERS]:
-        say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
+        say(out, f"  {_placed(each)} ({_lines(each)})")
     if aftermath:
         numbers = ", ".join(str(each) for each in account.aftermath_lines if each not in same)
         at = "line" if aftermath == 1 else "lines"

@@ -353,14 +353,14 @@ def test_every_failure_of_the_tables_is_seen() -> None:
 
 
 def test_what_many_programs_print_is_looked_for_in_short_texts_and_where_a_log_ends() -> None:
-    taken = "bind: Address already in use"
+    taken = "EAL: No mounted hugetlbfs found"
     alone = score(Excerpt("x", {}, f"{taken}\n".encode())).account
     assert alone.first is None
     assert alone.other is not None
-    assert alone.other.causes[0].label == "tcp-port-taken"
+    assert alone.other.causes[0].label == "hugepages-missing"
     of_a_job = score(Excerpt("x", {}, f"torchrun: started\n{taken}\n".encode())).account
     assert of_a_job.first is not None
-    assert of_a_job.first.causes[0].label == "tcp-port-taken"
+    assert of_a_job.first.causes[0].label == "hugepages-missing"
     steps = "step\n" * 4000
     far_above = score(Excerpt("x", {}, f"{taken}\n{steps}".encode())).account
     assert (far_above.first, far_above.other) == (None, None)

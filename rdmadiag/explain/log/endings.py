@@ -22,6 +22,7 @@ from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.scan import is_of_a_job
+from rdmadiag.explain.log.signs import sign_of
 from rdmadiag.explain.log.trouble import may_tell, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
@@ -90,7 +91,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         collector.note_end(end.number, end.text)
     elif lines > MOST_LINES:
         return
-    of_a_job = is_of_a_job(text.decode("utf-8", "replace"))
+    of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
     for number, meaning in _of_last_messages(text, lines):
         if of_a_job and not meaning.is_other:
             collector.add(number, meaning)
@@ -120,6 +121,8 @@ def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:
     for number, plain in _numbered(text, lines):
         found = message_of(plain)
         if found is None or not found.is_last or not is_output(plain):
+            continue
+        if sign_of(plain, "linux"):  # which says more of the line
             continue
         if meaning := with_message(None, fields(plain), found):
             yield number, meaning
