@@ -31,7 +31,7 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
         (" Connection type mismatch: local=RC, remote=UC", "arguments-differ"),
         ("Couldn't parse line <0000:000011>", "other-program"),
         (" Max message size in UD cannot be greater than MTU ", "mtu-above-port"),
-        ("Failed to allocate hugepages. Please configure hugepages", "no-memory"),
+        ("Failed to allocate hugepages. Please configure hugepages", "hugepages-missing"),
         ("rpoll: Operation now in progress", "peer-not-listening"),
         ("rpoll: Transport endpoint is not connected", "peer-not-listening"),
         ("Couldn't listen to port 18515", "tcp-port-taken"),

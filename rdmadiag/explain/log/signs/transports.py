@@ -51,11 +51,24 @@ def _lost(word: str, pattern: str, only: str | None = None) -> Sign:
 SIGNS: Final = (
     # --- UCX ---------------------------------------------------------------------------------
     sign(
+        "gdrcopy-not-opened",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"failed to open gdr copy|gdr_open\w*.{0,20} fail",
+        ("gdrdrv-missing", "gdr-off", "container-without-device"),
+    ),
+    sign(
+        "gdrcopy-not-mapped",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"gdr_(?:pin_buffer|map)\w*.{0,20} fail",
+        ("gpu-bar-exhausted", "gdr-off", "gdrdrv-missing"),
+    ),
+    sign(
         "gpu-direct-refused",
         Kind.FAILURE,
         Stage.REG_MR,
         r"could ?n[o']t enable gpudirect rdma|dmabuf support requested but not found"
-        r"|failed to open gdr copy|gdr_(?:open|pin_buffer|map)\w*.{0,20} fail"
         r"|ucx-cuda.{0,40}(?:not found|missing)",
         ("gdr-off", "memory-kind", "acs-or-iommu"),
     ),

@@ -119,7 +119,7 @@ SIGNS: Final = (
         Stage.REG_MR,
         r"\b(?:fail\w*|unable|cannot|can't|could(?: not|n't)) (?:to )?(?:allocate|map|reserve|get) "
         r"(?:\w+ ){0,3}huge ?pages|\bno (?:free |available )(?:[\w-]+ ){0,3}huge ?pages",
-        ("no-memory", "memory-kind"),
+        ("hugepages-missing", "no-memory", "memory-kind"),
         ("grep -i huge /proc/meminfo   # HugePages_Free", "sudo sysctl -w vm.nr_hugepages=1024"),
     ),
     sign(
