@@ -39,6 +39,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_soliciting": ({},),
     "parse_qdiscs": ({},),
     "parse_queue": ("bfifo",),
+    "parse_shaped_rate": ("fq",),
     "parse_filters": ({}, "in"),
     "parse_packet_filter": (b"",),
     "parse_elements": (2, True),

@@ -104,12 +104,12 @@ def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
         netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
         bucket = parse_bucket(row.get(_OPTIONS, b"")) if kind == "tbf" else None
         queue = parse_queue(row.get(_OPTIONS, b""), kind)
-        rate = parse_rate(row.get(_OPTIONS, b""), kind)
+        rate = parse_shaped_rate(row.get(_OPTIONS, b""), kind)
         name = names.get(index) or f"#{index}"
         yield Qdisc(name, kind, parent == _ROOT, netem, bucket, queue, rate)
 
 
-def parse_rate(options: bytes, kind: str) -> int | None:
+def parse_shaped_rate(options: bytes, kind: str) -> int | None:
     """TCA_OPTIONS of cake and fq, in bytes a second; None of others, and without a limit."""
     if kind not in _RATES:
         return None

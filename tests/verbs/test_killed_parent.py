@@ -2,10 +2,12 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,10 @@ running.collect(limit)
 
 
 @pytest.fixture
-def hanging(fake_verbs: Any) -> Any:
-    """A library whose first call never returns."""
-    return fake_verbs(script(roce_host().transcribed()) + "on ibv_open_device hang\n")
+def hanging(fake_verbs: Any, tmp_path: Path) -> Any:
+    """A library whose first call never returns, under a name by which no other test has it."""
+    found = fake_verbs(script(roce_host().transcribed()) + "on ibv_open_device hang\n")
+    return replace(found, library=Path(shutil.copy(found.library, tmp_path)))
 
 
 def wait_for_the_call(fake: Any) -> None:
