@@ -105,6 +105,7 @@ def test_an_end_that_hears_no_more_of_the_other_is_no_failure_of_its_own(line: s
         "rdma link add rxe0 type rxe netdev eth0",
         "tar: invalid option -- 'Z'",
         "usage: tar [-x]",
+        "  ib_send_bw            start a server and wait for connection",  # of --help
         "nginx            start a server and wait for connection",
     ],
 )

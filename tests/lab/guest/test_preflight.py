@@ -204,7 +204,8 @@ class TestHealthy:
             run(["ip", "netns", "del", "pod"], timeout=30)
         assert (tried, proof["data_verified"]) == (0, True), "the kernel routes where the netdev is"
         assert code == 1
-        assert rules(document) == {"route-netdev-absent": {"warn"}}
+        absent_and_down = {"route-netdev-absent": {"warn"}, "loopback-down": {"warn"}}
+        assert rules(document) == absent_and_down, "a new namespace has lo, which is down"
         assert document["verdict"]["safe_to_attempt_rtr"] is True
         assert document["evidence"]["process"]["initial_netns"] is False
 

@@ -71,11 +71,12 @@ SIGNS: Final = (
         errno=Errno.LAST,
     ),
     # What a program prints of itself where it does not begin: it takes no argument as it stands.
+    # perftest prints it for --help alone; what it refuses it names (perftest_parameters.c, parser).
     sign(
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        rf"^(?:[^ ]{{0,200}}/)?{_TOOL} {{4,}}start a server and wait for connection\b"
+        r"^(?:[^ ]{0,200}/)?ibv_\w{1,16}_pingpong {4,}start a server and wait for connection\b"
         rf"|^usage: (?:[^ ]{{0,200}}/)?{_TOOL}(?: \[ server-hostname \] \[ options \])?$"
         r"|^rping -s \[-[a-z]+\] \[",
         ("argument-refused",),
