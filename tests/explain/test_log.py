@@ -272,6 +272,7 @@ def test_a_status_in_words_is_looked_at_and_understood() -> None:
     assert [line for line in lines if not is_candidate(line) or recognise(line) is None] == []
 
 
+@pytest.mark.slow
 def test_the_sieve_drops_no_line_of_the_corpus_that_is_recognised() -> None:
     for name in CORPORA:
         for excerpt in read(FOLDER / f"{name}.txt"):
