@@ -1,4 +1,4 @@
-"""Ports without a link that nobody seems to use: by what the host was told and has seen of them.
+"""Ports without a link that nobody seems to use: by their addresses and what their carrier did.
 
 The second port of a card without a cable, virtual functions that no machine was given, the ports
 of a multi-plane adapter that its data does not go by. Not what a cable that fell out leaves: that
