@@ -248,6 +248,7 @@ def test_a_wheel_has_the_library_and_is_for_this_platform(
         assert "Root-Is-Purelib: false\n" in archive.read(metadata).decode()
 
 
+@pytest.mark.slow
 def test_a_wheel_without_the_library_is_for_every_platform(
     build: Callable[[str], Path], no_compiler: None
 ) -> None:

@@ -29,6 +29,7 @@ def spin(*_: object, **__: object) -> None:
             continue
 
 
+@pytest.mark.slow
 def test_a_rule_that_takes_too_long_over_a_record_ends_the_command(
     record: str, rdmadiag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_folder_of_more_files_than_are_read_is_refused(
     assert outcome.err == f"rdmadiag: {tmp_path}: more than 2 files\n"
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_story_of_a_pattern(
     tmp_path: Path, rdmadiag: Callable[..., Outcome]
 ) -> None:

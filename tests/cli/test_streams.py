@@ -204,6 +204,7 @@ def test_the_spelling_is_for_what_is_not_encodable_alone() -> None:
 # --- limits ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is Linux's")
 def test_too_little_memory_is_no_bug_of_ours_and_no_verdict() -> None:
     """From where Python itself starts on: what is too little for the rest ends in one line."""
@@ -223,6 +224,7 @@ def test_too_little_memory_is_no_bug_of_ours_and_no_verdict() -> None:
 _ORDINARY = "--bounding-set=-dac_override,-dac_read_search"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None,
     reason="only root makes what it then may not read, and setpriv takes its rights",

@@ -70,6 +70,7 @@ def test_a_message_has_enough_of_its_own_to_be_known_by() -> None:
     assert short == []
 
 
+@pytest.mark.slow
 def test_each_message_is_found_in_a_line_that_prints_it_and_in_a_log() -> None:
     lost = []
     for each in MESSAGES:

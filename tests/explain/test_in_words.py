@@ -281,6 +281,7 @@ def test_a_storm_of_one_kind_hides_no_other_trouble() -> None:
     assert account.first or account.unknown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [COMPILED, None], ids=["compiled", "python"])
 def test_the_narrow_words_find_what_names_rdma_alone(library: str | None) -> None:
     sieve = Sieve(NEEDLES, library)

@@ -43,6 +43,7 @@ def test_a_fault_that_no_report_shows_is_called_the_same(
     ]
 
 
+@pytest.mark.slow
 def test_a_record_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     missing = next(each.name for each in faults() if told(twin(each), each.name, "left") is None)
     assert main([missing]) == 0

@@ -146,6 +146,7 @@ def test_nothing_that_was_read_is_no_proof_of_no_port() -> None:
     assert [works for _, _, works, _ in said(made)] == [None]
 
 
+@pytest.mark.slow
 def test_a_subnet_for_each_node_makes_no_pair_for_each() -> None:
     made = fleet({f"n{at}": roce(1, network=f"10.0.{at}") for at in range(60)})
     assert [each[:3] for each in said(made)] == [("n[0-59]", "n[0-59]", True)]

@@ -71,6 +71,7 @@ def test_so_is_what_is_nearly_right(text: str) -> None:
     assert python_of(text.encode()) is None
 
 
+@pytest.mark.slow
 def test_the_same_archive_is_the_same_bytes_and_holds_files_and_folders_alone(own: Archive) -> None:
     assert archive(this_python(), None).digest == own.digest
     with tarfile.open(fileobj=io.BytesIO(own.data)) as members:
@@ -83,6 +84,7 @@ def test_the_same_archive_is_the_same_bytes_and_holds_files_and_folders_alone(ow
     assert len(own.data) < 6 << 20
 
 
+@pytest.mark.slow
 def test_another_python_takes_its_compiled_part_from_a_folder_of_wheels(tmp_path: Path) -> None:
     from importlib.metadata import version
 
@@ -157,7 +159,7 @@ def test_nodes_answer_as_if_it_were_installed_there(fleet: Fleet, scratch: Path)
     assert len(fleet.log) == 4, "which Python is asked first"
 
 
-@pytest.mark.once
+@pytest.mark.slow
 def test_each_way_that_a_copy_can_fail_is_named(fleet: Fleet, scratch: Path) -> None:
     old = '[[3, 9], "cpython-39-x86_64-linux-gnu", "x86_64", "linux"]'
     fleet.program(

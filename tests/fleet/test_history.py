@@ -376,6 +376,7 @@ def test_values_of_another_shape_are_refused_in_one_line(file: Path, statement: 
     assert "\n" not in refused
 
 
+@pytest.mark.slow
 def test_facts_that_unpack_to_no_end_are_refused(file: Path) -> None:
     import zlib
 

@@ -72,6 +72,7 @@ def test_it_is_the_same_bytes_and_holds_what_commands_import(made: OneFile) -> N
     assert made.pythons.startswith(f"Python {HERE} on ")
 
 
+@pytest.mark.slow
 def test_it_runs_without_an_environment_and_without_a_package(file: Path, scratch: Path) -> None:
     found = ran(file, scratch, "--version")
     assert (found.returncode, found.stdout, found.stderr) == (0, f"rdmadiag {__version__}\n", "")
@@ -141,6 +142,7 @@ def test_a_python_that_it_is_not_for_is_answered_with_one_line(
     assert found.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_each_wheel_adds_its_python(tmp_path: Path) -> None:
     from importlib.metadata import version
 

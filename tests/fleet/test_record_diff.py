@@ -757,6 +757,7 @@ def test_of_any_document_something_is_said(value: Any) -> None:
     differences(strange, one)
 
 
+@pytest.mark.slow
 def test_lists_of_a_hostile_record_end() -> None:
     one = judged(BASES["roce"])
     evidence = dict(one.side.document["evidence"])

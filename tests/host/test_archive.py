@@ -139,6 +139,7 @@ def test_a_name_with_a_newline_makes_no_second_line(refusal):
     assert refusal(entry("/a\nb")) == r"refused: entry '/a\nb' is absolute"
 
 
+@pytest.mark.slow
 def test_sixty_four_mebibytes_are_read_and_a_byte_more_is_refused(tree, refusal):
     half = bytes(32 * MIB)
     assert tree(entry("a", half), entry("b", half)).read("b", MAX_BYTES) == half

@@ -139,6 +139,7 @@ def test_all_that_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "more than 2 files" in str(list(found.values())[-1])
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_files, "MOST_BYTES", 1 << 20)
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\0" * (64 << 20)))

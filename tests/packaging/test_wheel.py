@@ -114,6 +114,7 @@ def test_it_has_the_completion_of_each_shell(name: str, content: Callable[[str],
     assert content(f"/{COMPLETIONS[name]}") == (CHECKOUT / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_tree_gives_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     assert _built(tmp_path).read_bytes() == wheel.read_bytes()
 

@@ -422,6 +422,7 @@ def test_ten_thousand_hosts_are_a_page_of_a_few_megabytes() -> None:
     assert len(data_of(Parsed(written), "hosts-data")["node"]) == 10_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_hosts_that_write_all_they_may_are_a_page_of_thirty_megabytes() -> None:
     rows = tuple(
         NodeRow(

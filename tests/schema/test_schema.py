@@ -225,6 +225,7 @@ def test_a_document_that_is_wrong_is_found_wrong(printed: Callable[..., str]) ->
     assert problems("gids", document) != []
 
 
+@pytest.mark.slow
 def test_the_command_prints_them(printed: Callable[..., str]) -> None:
     listed = printed("schema").splitlines()
     assert [line.split() for line in listed] == [[name, identifier(name)] for name in DOCUMENTS]

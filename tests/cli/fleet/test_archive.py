@@ -16,6 +16,7 @@ from rdmadiag import __version__
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 
+@pytest.mark.slow
 def test_one_line_says_for_whom_it_is_and_how_to_start_it(
     rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_wheel_that_is_no_file_is_not_waited_for(rdmadiag: Rdmadiag, tmp_path:
     assert "cp399-any.whl: is no regular file" in found.err
 
 
+@pytest.mark.slow
 def test_the_wheels_are_read_within_a_size(
     rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def test_a_node_that_hangs_is_ended_at_its_deadline(players: Players, rdmadiag: 
     assert running(WORD) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["call_failed", "watchdog", "died", "teardown_failed"])
 def test_a_port_where_a_call_failed_takes_no_part_any_more(
     players: Players, rdmadiag: Rdmadiag, outcome: str
@@ -254,6 +255,7 @@ def test_a_node_whose_preflight_forbids_it_is_critical_and_asked_once(
     assert Counter(each["node"] for each in players.asked)["n2"] == 1
 
 
+@pytest.mark.slow
 def test_a_slow_node_is_tried_again_with_partners_that_passed_and_named(
     players: Players, rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
@@ -276,6 +278,7 @@ def test_a_slow_node_is_tried_again_with_partners_that_passed_and_named(
     assert players.rounds[0]["secret"] not in text
 
 
+@pytest.mark.slow
 def test_without_retests_the_same_node_is_only_suspected(
     players: Players, rdmadiag: Rdmadiag
 ) -> None:
@@ -285,6 +288,7 @@ def test_without_retests_the_same_node_is_only_suspected(
     assert len(players.rounds) == 2
 
 
+@pytest.mark.slow
 def test_a_fleet_that_is_slow_as_a_whole_has_no_odd_one_but_an_expectation(
     players: Players, rdmadiag: Rdmadiag
 ) -> None:
@@ -440,6 +444,7 @@ def test_a_copy_that_runs_says_that_there_is_no_such_device_and_leaves_nothing(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_history_has_how_each_node_stood_and_what_its_pairs_measured(
     players: Players, rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:

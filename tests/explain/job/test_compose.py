@@ -46,6 +46,7 @@ def test_the_first_failing_pair_is_named_with_its_nic_and_time() -> None:
     assert (story.world_size, story.ranks) == (16, 16)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 4)  # each is a job of up to 64 ranks
 @given(
     st.sampled_from((8, 16, 64)),
