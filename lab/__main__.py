@@ -16,7 +16,7 @@ from lab.failure import EX_LATE, EX_USAGE, LabFailure
 from lab.guest import guest, shell
 from lab.kernel import stock_kernel
 from lab.places import CHECKOUT
-from lab.plan import SHORT, Part, parts
+from lab.plan import SHORT, Part, long_form, parts
 from lab.prepare import prepare
 from lab.results import claim, failures
 from lab.two import two
@@ -51,7 +51,7 @@ def main() -> int:
                 os.environ[SHORT] = "1"
                 return _several([part for part in plan.values() if part.short])
             case "all":
-                return _several(list(plan.values()))
+                return _several(long_form())
             case "shell":
                 prepare()
                 return shell(known.machine)

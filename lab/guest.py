@@ -13,7 +13,7 @@ from lab.boot import GUEST_OUT, Boot, Guest, Job, watch
 from lab.failure import LabFailure
 from lab.image import image
 from lab.kernel import stock_kernel
-from lab.plan import Part, Shard, form, shards
+from lab.plan import Part, Shard, form, shards, shards_of
 from lab.results import claim, failed
 from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
@@ -37,7 +37,7 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     if part.machine == "qemu":
         argv = pytest_argv(part, pytest_args)
         bus = {"options": pci_bus.OPTIONS, "append": pci_bus.APPEND} if part.pci else {}
-        who, job = Guest(part.name, out), Job(argv, ENV | form())
+        who, job = Guest(part.name, out), Job(argv, ENV | form(part, pytest_args))
         stock = stock_kernel(part.kernel)
         if not part.short and not part.kernel:
             add_siw(stock)
@@ -45,7 +45,7 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()
-    env = ENV | form() | dcb_module.settings(kernel) | sshd.settings()
+    env = ENV | form(part, pytest_args) | dcb_module.settings(kernel) | sshd.settings()
     if pytest_args or part.tests:
         argv = pytest_argv(part, pytest_args or _files(part.tests))
         who = Guest(part.name, out, cpus=cpus_of(argv))
@@ -53,13 +53,12 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     starts: list[Callable[[], Boot]] = [
         partial(uml.start, _sharded(shard, out), kernel, Job(_shard_argv(part, shard), env))
-        for shard in shards()
-        if shard.short or not part.short
+        for shard in shards_of(part)
     ]
     boots = watch(starts, deadline, side_by_side=SIDE_BY_SIDE)
     wrong = {boot.guest.name: boot for boot in boots if code_of(boot)[0] != 0}
     code = summary(boots)
-    if again := [shard for shard in shards() if shard.name in wrong]:
+    if again := [shard for shard in shards_of(part) if shard.name in wrong]:
         # Of tests with a clock, one or two of a thousand fail beside two busy kernels.
         second = watch(
             [

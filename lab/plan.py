@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ class Part:
     only: str = ""
     short: bool = False
     beside: str = ""
+    within: str = ""
+    sampled: bool = False
     pci: bool = False
     tests: tuple[str, ...] = ()
 
@@ -36,12 +38,22 @@ class Shard:
     name: str
     tests: tuple[str, ...]
     short: bool = True
+    each_kernel: bool = False
     cpus: int = 1
 
 
-def form() -> dict[str, str]:
-    """What guests are started with, so that they take the tests of this run's form."""
-    return {SHORT: os.environ[SHORT]} if os.environ.get(SHORT) else {}
+def form(part: Part, pytest_args: Sequence[str]) -> dict[str, str]:
+    """What the part's guests are started with, so that they take the cases of this run's form.
+
+    Of a part that is sampled, what `pytest_args` select runs all the same.
+    """
+    sampled = part.sampled and not pytest_args
+    return {SHORT: "1"} if sampled or os.environ.get(SHORT) else {}
+
+
+def long_form() -> list[Part]:
+    """Each part whose tests are not those of another one, in the order in which they run."""
+    return [part for part in parts() if not part.within]
 
 
 def in_short(*, long: bool, one_in: int, places: Iterable[int]) -> bool:
@@ -60,6 +72,16 @@ def parts() -> list[Part]:
 def shards() -> list[Shard]:
     """In the order in which they start."""
     return [Shard(**row | {"tests": tuple(row["tests"])}) for row in _plan()["shard"]]
+
+
+def shards_of(part: Part) -> list[Shard]:
+    """Those that the part takes in this run's form."""
+    short = os.environ.get(SHORT)
+    return [
+        shard
+        for shard in shards()
+        if (shard.each_kernel or not part.sampled) and (shard.short or not short)
+    ]
 
 
 def _plan() -> dict[str, list[dict[str, Any]]]:

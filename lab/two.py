@@ -91,7 +91,7 @@ def _guest(role: str, folder: Path) -> Guest:
 
 
 def _job(part: Part, role: str, pytest_args: Sequence[str]) -> Job:
-    env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role} | form()
+    env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role} | form(part, pytest_args)
     if part.tests:
         env |= sshd.settings()
         pytest_args = pytest_args or [f"tests/lab/two/{name}" for name in part.tests]

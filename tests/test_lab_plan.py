@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.plan import in_short, parts, shards
+from lab.plan import SHORT, in_short, long_form, parts, shards, shards_of
 from lab.uml_kernel import rows
 
 pytestmark = pytest.mark.once
@@ -39,6 +39,29 @@ def test_a_part_beside_another_stands_after_it_and_in_every_form_that_has_it() -
         if part.beside:
             assert before[part.beside] or not part.short
         before[part.name] = part.short
+
+
+def test_what_the_long_form_leaves_out_is_within_a_part_of_the_same_lab_and_machine() -> None:
+    taken = {part.name: part for part in long_form()}
+    for part in parts():
+        if part.name not in taken:
+            whole = taken[part.within]
+            assert (part.lab, part.machine, part.kernel) == (whole.lab, whole.machine, whole.kernel)
+            assert part.only in whole.only.split(" or ")
+
+
+def test_every_case_runs_on_one_kernel_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SHORT, raising=False)
+    whole = [part for part in long_form() if not part.sampled]
+    assert {part.lab for part in whole} == {part.lab for part in parts()}
+    (guest,) = [part for part in whole if part.name == "guest"]
+    assert shards_of(guest) == shards()
+
+
+def test_an_older_kernel_has_the_shards_that_are_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SHORT, raising=False)
+    (older,) = [part for part in parts() if part.name == "guest-6.1"]
+    assert shards_of(older) == [shard for shard in shards() if shard.each_kernel] != shards()
 
 
 def test_the_short_form_takes_one_in_two_of_the_cases_and_each_value_of_two_tables() -> None:
