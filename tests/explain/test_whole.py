@@ -164,19 +164,23 @@ def test_taught_weights_tell_what_they_were_taught() -> None:
     assert taught([*some, Text(False, ())]).of.keys() == weights.of.keys()
 
 
+@pytest.fixture(scope="module")
+def some() -> tuple[Text, ...]:
+    """All that the table is made of; half a minute."""
+    return texts()
+
+
 @pytest.mark.slow
-def test_a_thread_is_weighed_by_what_others_taught() -> None:
+def test_a_thread_is_weighed_by_what_others_taught(some: tuple[Text, ...]) -> None:
     """Each text of a thread once, and none of the corpus."""
-    some = texts()
     few = [each for each in some if each.thread][:12] + [e for e in some if not e.thread][:12]
     found = apart(few, by_thread)
     assert sorted(id(text) for text, _ in found) == sorted(id(e) for e in few if e.thread)
 
 
 @pytest.mark.slow
-def test_the_table_is_what_its_script_makes_of_threads() -> None:
+def test_the_table_is_what_its_script_makes_of_threads(some: tuple[Text, ...]) -> None:
     """None that is unread, and none that was known before, is among the texts."""
-    some = texts()
     assert not any(each.thread.unread or each.thread.seen for each in some if each.thread)
     made, table = taught(some), shipped()
     assert made.of.keys() == table.of.keys()

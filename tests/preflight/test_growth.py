@@ -15,6 +15,8 @@ from rdmadiag.preflight.rules.rule import Rule
 from rdmadiag.preflight.safety import assess
 from rdmadiag.view.reconcile import devices
 
+pytestmark = pytest.mark.once
+
 HCAS, TIMES = 3, 4
 PORTS, GIDS = 2, 16
 PREFIXES = {"a subnet for each netdev": 24, "one subnet": 8}

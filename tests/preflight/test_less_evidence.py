@@ -29,6 +29,8 @@ DOWN = {"state": PortState.DOWN, "phys": PhysState.POLLING}
 LATE = Missing(Why.TIMEOUT, "no answer before the deadline")
 EVERY = dict(hosts())
 
+pytestmark = pytest.mark.once
+
 
 def sample(name: str, soon: float) -> Evidence:
     return gather(open_snapshot(folder(name)), soon)
@@ -76,7 +78,6 @@ def test_every_need_is_some_rules() -> None:
 # --- the order that holds ---------------------------------------------------------------------
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", EVERY)
 def test_without_a_source_nothing_is_milder_or_graver_or_passes(name: str) -> None:
     """A quarter of the sources of each host, for one reason each; the next host's are others.

@@ -23,9 +23,12 @@ FOLDER = TREE / "rdmadiag" / "samples"
 FEW = [
     ("infiniband-no-subnet-manager", "infiniband-two-hca"),
     ("mac-bridged", "mac-ready"),
-    ("gpu-four-rails", "roce-healthy"),
+    ("roce-healthy", "gpu-four-rails"),
 ]
-PAIRS = sorted({*combinations(samples(), 2)})
+PAIRS = [
+    pair if number % 2 else pair[::-1]  # half of them in the other order
+    for number, pair in enumerate(sorted({*combinations(samples(), 2)}))
+]
 
 
 def redacted(ends: tuple[Path, Path], folder: Path) -> list[Path]:
@@ -72,12 +75,11 @@ def require_the_same(
     [pair if pair in FEW else pytest.param(pair, marks=pytest.mark.slow) for pair in PAIRS],
     ids=" ".join,
 )
-@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_diff_and_compat_say_the_same(
-    names: tuple[str, str], swapped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    names: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (FOLDER / name for name in names)
-    require_the_same((second, first) if swapped else (first, second), tmp_path, capsys)
+    require_the_same((first, second), tmp_path, capsys)
 
 
 @pytest.mark.once

@@ -26,7 +26,7 @@ from tests.schema.documents import breaks, dumped, kind_of, problems
 from tests.schema.golden import FOLDER, written
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
-pytestmark = pytest.mark.usefixtures("in_this_process")
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_this_process")]
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MACHINES = [
@@ -47,7 +47,6 @@ def printed(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return call
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_of_2020_12_and_has_its_version_in_its_id(name: str) -> None:
     made = schema(name)
@@ -119,7 +118,6 @@ def test_what_breaks_a_reader_is_seen() -> None:
     assert list(breaks(made, words)) == ["$.$defs.Severity: ['info'] went"]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda each: each[1].rpartition("/")[2])
 def test_every_document_of_a_machine_is_described(
     machine: tuple[str, str], printed: Callable[..., str]
