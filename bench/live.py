@@ -24,23 +24,23 @@ class RootedHost(LiveHost):
         self._netlink = f"{folder}/netlink"
 
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
-        """See Host."""
+        """Of a file below FOLDER/root."""
         return super().read(f"{self._root}{path}", limit)
 
     def list(self, path: str) -> tuple[str, ...] | Missing:
-        """See Host."""
+        """Of a folder below FOLDER/root."""
         return super().list(f"{self._root}{path}")
 
     def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
-        """See Host."""
+        """Of a folder below FOLDER/root."""
         return super().attributes(f"{self._root}{path}", spared)
 
     def readlink(self, path: str) -> str | Missing:
-        """See Host."""
+        """Of a link below FOLDER/root."""
         return super().readlink(f"{self._root}{path}")
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
-        """See Host; the reply in FOLDER/netlink."""
+        """The reply in FOLDER/netlink."""
         try:
             handle = os.open(f"{self._netlink}/{name}.bin", os.O_RDONLY)
         except OSError:

@@ -78,23 +78,23 @@ class ArchiveTree:
             raise SnapshotError(f"more than {MAX_ENTRIES} folders")
 
     def kind(self, name: str) -> Kind | None:
-        """See Tree."""
+        """As its header in the archive says."""
         entry = self._entries.get(name)
         return entry.kind if entry else None
 
     def target(self, name: str) -> str:
-        """See Tree."""
+        """As its header says; empty for what is no link."""
         entry = self._entries.get(name)
         return entry.target if entry else ""
 
     def names(self, name: str) -> tuple[str, ...] | Missing:
-        """See Tree."""
+        """Sorted; of folders that have no header of their own, too."""
         if self.kind(name) != "folder":
             return Missing(Why.ABSENT, f"/{name}: ENOENT")
         return tuple(sorted(self._children.get(name, ())))
 
     def read(self, name: str, limit: int) -> bytes | Missing:
-        """See Tree."""
+        """From what was unpacked into memory."""
         entry = self._entries.get(name)
         if entry is None or entry.kind != "file":
             return Missing(Why.ABSENT, f"/{name}: ENOENT")

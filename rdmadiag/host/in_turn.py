@@ -49,16 +49,16 @@ class InTurn:
         self._tasks: dict[str, Callable[[], Any]] = {}
 
     def start(self, name: str, task: Callable[[], Any]) -> None:
-        """See Tasks; `collect` runs it."""
+        """Take `task` on; `collect` runs it."""
         self._tasks[name] = task
 
     def begin(self) -> None:
-        """See Tasks."""
+        """Nothing: none runs beside this process."""
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None
     ) -> dict[str, Any | Missing]:
-        """See Tasks."""
+        """Runs each; one whose turn comes after the deadline is late."""
         results: dict[str, Any | Missing] = {}
         shown = time.monotonic()
         for name, task in self._tasks.items():

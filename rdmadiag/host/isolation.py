@@ -95,7 +95,7 @@ class _Children:
         self.not_started: OSError | None = None
 
     def begin(self) -> None:
-        """See Tasks."""
+        """Nothing: each runs since `start`, or as soon as `collect` is called."""
 
     def _fork(
         self,
@@ -208,7 +208,7 @@ class InFewChildren(_Children):
         self._tasks[name] = task
 
     def begin(self) -> None:
-        """See Tasks."""
+        """Start the first children; a second call does nothing."""
         if self._next >= 0 or not self._tasks:
             return
         self._next, writer = os.pipe()

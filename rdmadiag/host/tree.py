@@ -45,7 +45,7 @@ class FolderTree:
         return f"{self._top}/{name}" if name else self._top
 
     def kind(self, name: str) -> Kind | None:
-        """See Tree."""
+        """By lstat(2)."""
         try:
             mode = os.lstat(self._path(name)).st_mode
         except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -57,21 +57,21 @@ class FolderTree:
         return "link" if stat.S_ISLNK(mode) else "other"
 
     def target(self, name: str) -> str:
-        """See Tree."""
+        """As readlink(2) gives it; empty for what is no link."""
         try:
             return utf8(os.readlink(self._path(name)))
         except (OSError, ValueError):
             return ""
 
     def names(self, name: str) -> tuple[str, ...] | Missing:
-        """See Tree."""
+        """Sorted; a Missing with the errno of what cannot be listed."""
         try:
             return tuple(sorted(map(utf8, os.listdir(self._path(name)))))
         except (OSError, ValueError) as error:
             return refusal(error, f"/{name}")
 
     def read(self, name: str, limit: int) -> bytes | Missing:
-        """See Tree."""
+        """Of a regular file alone, which is opened without waiting."""
         try:
             # The last step is opened without following a link that came in meanwhile.
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW

@@ -1,8 +1,8 @@
-"""Whether a line of a short text speaks of trouble of RDMA, by words that were learned.
+"""Whether a line of a short text is of trouble of RDMA, by words that were learned.
 
 What no vocabulary has is seldom without any sign: identifiers are taken apart
 (`nixlBackendError` is backend and error), numbers and severities count, what the text is about,
-and what the rules say of it as well. A weight above 0 speaks for trouble; the table trouble.tsv is
+and what the rules say of it as well. A weight above 0 is one of trouble; the table trouble.tsv is
 written by `python -m tests.explain.learn_trouble` from threads and from logs without trouble.
 
 >>> sorted(each for each in features("rnic_modifyQp() = -22", True, 1) if each.islower())[:3]
@@ -156,7 +156,7 @@ class Weights:
     of: Mapping[str, float]
 
     def weight(self, found: frozenset[str]) -> float:
-        """Above 0: it speaks of trouble."""
+        """Above 0: of trouble."""
         several = sorted(each for each in found if each in self.of)  # sums hang on no order
         return self.alone + sum(self.of[each] for each in several) / math.sqrt(len(several) + 1)
 
