@@ -68,6 +68,7 @@ _PHYS_WORD = {
     PhysState.SLEEP: "Sleep",
     PhysState.POLLING: "Polling",
     PhysState.DISABLED: "Disabled",
+    PhysState.TRAINING: "PortConfigurationTraining",
     PhysState.LINK_UP: "LinkUp",
 }
 _INFINIBAND = 32  # ARPHRD_INFINIBAND
