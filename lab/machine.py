@@ -68,6 +68,7 @@ _PHYS_WORD = {
     PhysState.SLEEP: "Sleep",
     PhysState.POLLING: "Polling",
     PhysState.DISABLED: "Disabled",
+    PhysState.TRAINING: "PortConfigurationTraining",
     PhysState.LINK_UP: "LinkUp",
 }
 _INFINIBAND = 32  # ARPHRD_INFINIBAND
@@ -278,6 +279,7 @@ class NetDev:
     mac: str = "0c:42:a1:00:00:01"
     addresses: tuple[str, ...] = ()  # "192.0.2.1/24"
     flags: Mapping[str, int] = field(default_factory=dict)  # IFA_FLAGS of an address
+    peers: Mapping[str, str] = field(default_factory=dict)  # of point-to-point IPv4 addresses
     kind: str | None = None  # "bond", "vlan", "bridge"
     master: str | None = None
     lower: str | None = None
@@ -954,6 +956,8 @@ class Machine:
                 row["scope"] = 253 if address.startswith("fe80") else 0
                 kind = "IFA_ADDRESS" if ":" in address else "IFA_LOCAL"
                 row["attrs"] = [(kind, address), ("IFA_FLAGS", netdev.flags.get(address, 0x80))]
+                if peer := netdev.peers.get(address):
+                    row["attrs"].append(("IFA_ADDRESS", peer))
                 addresses += _encoded(row, 20)
         return {"route-getlink": links, "route-getaddr": addresses}
 

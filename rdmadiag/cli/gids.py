@@ -88,7 +88,7 @@ def command(
     or a table could not be read, and where --env meets a device's name that no kernel gives.
     """
     from rdmadiag.sources.table import Depth
-    from rdmadiag.view.gid_tables import tables
+    from rdmadiag.view.gid_tables import openable, tables
     from rdmadiag.view.reconcile import devices
     from rdmadiag.view.select import NoSuchDevice, select
     from rdmadiag.view.unshown import without_ports
@@ -107,6 +107,7 @@ def command(
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
         raise not_there(error, evidence) from error
+    chosen = chosen if wanted else openable(chosen, evidence)
     environment = _environment(env_from, evidence, reading.deadline) if explained or env_for else {}
     if env_for:
         return _settings(env_for, chosen, environment)

@@ -1,6 +1,7 @@
 """All logs of a job and all reports of its hosts, read for one story: `explain --log`."""
 
 import glob
+import math
 import os
 import re
 import stat
@@ -21,6 +22,7 @@ from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.stamps import Stamp
 from rdmadiag.explain.job.story import FirstFailure, JobSource, Story
 from rdmadiag.explain.job.writers import NOBODY, Writer, marking, named, short
+from rdmadiag.quoting import shell_word
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -50,7 +52,7 @@ def files_of(paths: Sequence[str], deadline: float) -> list[str]:
     from rdmadiag.host.given_file import understood
 
     try:
-        found = understood(paths[0], lambda: list(files_below(paths)), NotRead, deadline)
+        found = understood(paths[0], lambda: list(files_below(paths, deadline)), NotRead, deadline)
     except NotRead as error:
         raise Refused(str(error)) from error.__cause__
     if not found:
@@ -58,8 +60,11 @@ def files_of(paths: Sequence[str], deadline: float) -> list[str]:
     return found
 
 
-def files_below(paths: Sequence[str]) -> Iterator[str]:
-    """What `files_of` gives, in this process; a byte of each is read. Raises NotRead."""
+def files_below(paths: Sequence[str], deadline: float = math.inf) -> Iterator[str]:
+    """What `files_of` gives, in this process; a byte of each is read.
+
+    `deadline` is absolute on time.monotonic's clock. Raises NotRead.
+    """
     from rdmadiag.host.given_file import begin
 
     count = 0
@@ -71,10 +76,18 @@ def files_below(paths: Sequence[str]) -> Iterator[str]:
             seen.add(each)
             count += 1
             if count > MOST_FILES:
-                raise NotRead(f"{path}: more than {MOST_FILES} files")
+                raise NotRead(f"{path}: more than {MOST_FILES} files{_fewer(path)}")
+            if time.monotonic() > deadline:
+                there = f"{path}: more files than can be looked at in time, {count} so far"
+                raise NotRead(f"{there}{_fewer(path)}")
             with suppress(OSError):
                 begin(each)
             yield each
+
+
+def _fewer(path: str) -> str:
+    such = "" if is_pattern(path) else f", such as {shell_word(os.path.join(path, '*.log'))}"
+    return f": name the logs alone{such}"
 
 
 def _below(path: str) -> Iterator[str]:

@@ -274,7 +274,7 @@ def host_of(
     if snapshot == "":  # --from "$RECORD" without one must not be about this host
         raise Refused("--from: names no record")
     from rdmadiag.host.recorded import open_record, open_snapshot
-    from rdmadiag.host.tree import SnapshotError
+    from rdmadiag.host.tree import NoSnapshot, SnapshotError
 
     try:
         if sample is not None:
@@ -289,6 +289,11 @@ def host_of(
 
         with progress(started(), deadline, quiet=quiet) as waiting:
             return open_record(snapshot, deadline, waiting)
+    except NoSnapshot as error:
+        from rdmadiag.samples import samples
+
+        hint = f"; did you mean --sample {snapshot}?" if snapshot in samples() else ""
+        raise Refused(f"{error}{hint}") from error
     except SnapshotError as error:
         raise Refused(str(error)) from error
 

@@ -3,7 +3,7 @@
 import functools
 import importlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -304,7 +304,7 @@ def _expectations(
     given = {key: value for key, value in options.items() if value is not None}
     if path is None and not given:
         return None
-    from rdmadiag.facts.toml_file import TomlFileError
+    from rdmadiag.facts.toml_file import NoTomlFile, TomlFileError
     from rdmadiag.host.toml_file import read_toml
     from rdmadiag.preflight.expectations import Expectations
     from rdmadiag.preflight.expectations.keys import NotThis
@@ -316,6 +316,8 @@ def _expectations(
             found = expectations(read_toml(path, deadline))
             if not found.expected:  # a file that was cut short would be met by every host
                 raise Refused(f"{path}: expects nothing of a host: no key in [host] or [device]")
+    except NoTomlFile as error:
+        raise Refused(f"--expect {error}{_NO_EXPECTATIONS}") from error
     except TomlFileError as error:
         raise Refused(str(error)) from error
     for key, value in given.items():
@@ -324,6 +326,12 @@ def _expectations(
         except NotThis as error:
             raise Refused(f"{_OPTION_OF[key]} {value!r}: expected {error}") from error
     return found
+
+
+_NO_EXPECTATIONS: Final = (
+    "; `rdmadiag expect > FILE` writes one, and single values are for --expect-rate, "
+    "--expect-active and --expect-devices"
+)
 
 
 class _Shown:

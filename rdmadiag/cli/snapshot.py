@@ -131,9 +131,15 @@ def is_archive(place: str) -> bool:
 
 
 def require_new(target: str, *, archive: bool) -> None:
-    """Raises Refused for what is there already, but for an empty folder, and for other archives."""
+    """Raises Refused for what is there already, but for an empty folder; also for other archives,
+    and below what is no folder."""
     ending = _OTHER_ARCHIVES.fullmatch(os.path.splitext(target.rstrip("/"))[1])
     if ending and not archive:
         raise Refused(f"{target}: a record is a folder or {' or '.join(ARCHIVES)}, not {ending[0]}")
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")
+    above = os.path.dirname(os.path.abspath(target))
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise Refused(f"{target}: {above} is no folder: nothing can be written below it")

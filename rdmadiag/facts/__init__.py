@@ -361,6 +361,7 @@ class Address:
     scope: str  # ifa_scope: "global", "site", "link", "host", "nowhere" or its number
     tentative: bool | Missing = NOT_IN_RECORD  # IFA_F_TENTATIVE of IFA_FLAGS, not optimistic
     duplicate: bool | Missing = NOT_IN_RECORD  # IFA_F_DADFAILED of IFA_FLAGS
+    peer: str | None = None  # IFA_ADDRESS of a point-to-point address, by rtnetlink
 
 
 @dataclass(frozen=True, slots=True)

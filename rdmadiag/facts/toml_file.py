@@ -14,6 +14,10 @@ class TomlFileError(Exception):
     """A file that cannot be used; the message is one line, with file and key."""
 
 
+class NoTomlFile(TomlFileError):
+    """Nothing is at its path."""
+
+
 @dataclass(frozen=True, slots=True)
 class TomlFile:
     """What stands in the file."""

@@ -43,14 +43,23 @@ _LATE: Final = 100_000
 _LOOSE: Final = 100
 """Lines without a label that are held one by one."""
 
-_NOT_NODES: Final = frozenset(
-    (
-        *("bash", "csh", "error", "failed", "fatal", "fish", "info", "note", "notice", "python"),
-        *("python3", "rdmadiag", "sh", "ssh", "sudo", "traceback", "usage", "warn", "warning"),
-        "zsh",
-    )
+_PROGRAMS: Final = (
+    *("apptainer", "ash", "bash", "csh", "dash", "docker", "doas", "enroot", "env", "exec", "fish"),
+    *("flock", "ionice", "kubectl", "ksh", "mpiexec", "mpirun", "nice", "nohup", "nsenter"),
+    *("numactl", "orterun", "podman", "prterun", "rdmadiag", "runuser", "setpriv", "sh"),
+    *("singularity", "slurmstepd", "srun", "ssh", "stdbuf", "su", "sudo", "systemd-run", "taskset"),
+    *("tcsh", "time", "timeout", "unshare", "xargs", "zsh"),
 )
-"""What stands before a colon in lines that no launcher has labelled."""
+_LEVELS: Final = (
+    *("critical", "debug", "err", "error", "failed", "fatal", "info", "note", "notice", "panic"),
+    *("traceback", "usage", "warn", "warning"),
+)
+_NOT_NODES: Final = re.compile(
+    rf"(?i:{'|'.join((*_PROGRAMS, *_LEVELS))}|python(?:\d(?:\.\d+)?)?)"
+    r"|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Failure|Interrupt|Warning)|Exception"
+)
+"""Before a colon in lines that no launcher has labelled: a program that starts others, a level of
+severity, an exception of Python or Java."""
 
 
 def read_text(to: Collected, where: str, content: bytes, names: Iterable[str] = ()) -> None:
@@ -322,7 +331,7 @@ class Stream:
             return nodes
         # Without a list of nodes: the word before a colon, where nothing contradicts it.
         labelled = not self._began or any(each is not UNLABELLED for each in self._began)
-        plain = label.text.lower() not in _NOT_NODES and labelled and self.node is None
+        plain = not _NOT_NODES.fullmatch(label.text) and labelled and self.node is None
         return nodes if plain else ()
 
     def _task_nodes(self) -> dict[str, str]:

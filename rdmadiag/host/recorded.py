@@ -27,7 +27,7 @@ from rdmadiag.host.layout import (
 )
 from rdmadiag.host.meta import Meta, read_meta
 from rdmadiag.host.pci_config import SPACE_BYTES
-from rdmadiag.host.tree import FolderTree, SnapshotError, Tree
+from rdmadiag.host.tree import FolderTree, NoSnapshot, SnapshotError, Tree
 
 T = TypeVar("T")
 
@@ -35,6 +35,7 @@ _ANSWER_LIMIT: Final = 16 * 1024 * 1024
 _LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
 _LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
 _NOT_IN_BARE: Final = tuple(name for name in LINUX_SOURCES if name != "sysfs")
+_NOT_STDIN: Final = "not read from stdin: save it as a file first, HOST.json"
 _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
 
 
@@ -52,7 +53,12 @@ def open_snapshot(path: str) -> "SnapshotHost":
     except (OSError, ValueError) as error:
         if refusal(error, path).why is Why.EXHAUSTED:
             raise
-        raise SnapshotError(f"{path}: no such snapshot") from None
+        why = (
+            "not read from stdin: save it as a file first, HOST.json"
+            if path == "-"
+            else "no such snapshot"
+        )
+        raise NoSnapshot(f"{path}: {why}") from None
     if is_folder:
         return SnapshotHost(FolderTree(path), path)
     if not os.path.isfile(path):  # opening a FIFO would wait for its writer

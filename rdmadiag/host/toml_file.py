@@ -5,7 +5,7 @@ import time
 import tomllib
 from typing import Any, Final
 
-from rdmadiag.facts.toml_file import TomlFile, TomlFileError
+from rdmadiag.facts.toml_file import NoTomlFile, TomlFile, TomlFileError
 from rdmadiag.host.given_file import WAIT, read_given, understood
 
 LIMIT: Final = 256 * 1024  # bytes; a table for each of 64 adapters is 40 KiB
@@ -25,6 +25,8 @@ def read_toml(path: str, deadline: float | None = None) -> TomlFile:
 def _read(path: str, deadline: float) -> TomlFile:
     try:
         content = read_given(path, LIMIT, deadline)
+    except FileNotFoundError as error:
+        raise NoTomlFile(f"{path}: {error.strerror}") from error
     except OSError as error:
         raise TomlFileError(f"{path}: {error.strerror}") from error
     return parse_toml(content, path)

@@ -19,6 +19,10 @@ class SnapshotError(Exception):
     """A snapshot that cannot be used; the message is one line for the user."""
 
 
+class NoSnapshot(SnapshotError):
+    """Nothing is at its path."""
+
+
 class Tree(Protocol):
     """Read access to files by relative name ("root/sys/class/net"); "" is the top."""
 

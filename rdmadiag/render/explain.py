@@ -18,6 +18,7 @@ from rdmadiag.explain.answers import (
 from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause, OtherFailure
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
+from rdmadiag.explain.log.origin import NO_TOOL
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
@@ -106,7 +107,7 @@ def _other_failure(other: OtherFailure) -> str:
 
 def _said(account: Account, first: Failure) -> str:
     """What failed first and where; of a line that says neither, how the log ended as well."""
-    is_said = first.stage or first.device or first.call or first.errno or first.tool != _NO_TOOL
+    is_said = first.stage or first.device or first.call or first.errno or first.tool != NO_TOOL
     if first.what != IN_WORDS or is_said:
         return _placed(first)
     text = "something failed here that may be RDMA, in words that are not known"
@@ -116,14 +117,10 @@ def _said(account: Account, first: Failure) -> str:
     return text
 
 
-_NO_TOOL: Final = "verbs"
-"""Of a line that names no program."""
-
-
 def _placed(failure: Failure) -> str:
     """What failed, and where if the line or its message says so."""
     what = printable(_what(failure))
-    is_placed = failure.stage or failure.device or failure.tool != _NO_TOOL
+    is_placed = failure.stage or failure.device or failure.tool != NO_TOOL
     return f"{_where(failure)}: {what}" if is_placed or failure.what != MESSAGE else what
 
 
@@ -171,7 +168,9 @@ def _lines(failure: Failure) -> str:
 def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     out.print()
     verbatim(out, Text(f"    {printable(failure.text)}", style="dim"))
-    details = [_lines(failure), failure.tool]
+    details = [_lines(failure)]
+    if failure.tool != NO_TOOL:
+        details.append(failure.tool)
     if failure.speakers:
         details.append(f"said by {', '.join(failure.speakers)}")
     if failure.peers:

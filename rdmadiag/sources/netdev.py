@@ -98,15 +98,18 @@ def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
     try:
         for message in decode(reply, ifaddrmsg):
             # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
-            text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+            address = message.get_attr("IFA_ADDRESS")
+            text = message.get_attr("IFA_LOCAL") or address
             if text:
-                addresses.setdefault(message["index"], []).append(_address(message, str(text)))
+                peer = None if address in (None, text) else str(address)
+                found = _address(message, str(text), peer)
+                addresses.setdefault(message["index"], []).append(found)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     return {index: tuple(found) for index, found in addresses.items()}
 
 
-def _address(message: Any, text: str) -> Address:
+def _address(message: Any, text: str, peer: str | None) -> Address:
     flags = message.get_attr("IFA_FLAGS")  # 32 bits since Linux 3.14; ifa_flags are the low 8
     if not isinstance(flags, int):
         flags = message["flags"]
@@ -116,6 +119,7 @@ def _address(message: Any, text: str) -> Address:
         message["prefixlen"],
         _SCOPES.get(scope, str(scope)),
         *tentative_and_duplicate(flags),
+        peer,
     )
 
 

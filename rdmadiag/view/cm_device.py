@@ -24,6 +24,7 @@ from rdmadiag.view.unshown import why_unknown
 
 ENODEV: Final = 19
 _INFINIBAND: Final = 32  # ARPHRD_INFINIBAND
+IPOIB_OCTETS: Final = 20  # of a hardware address
 _GID_IN_ADDRESS: Final = 4  # of IPoIB's 20 bytes (rdma_addr_gid_offset)
 
 
@@ -123,20 +124,23 @@ def _default_type(port: PortView, routing: RoutingFacts) -> GidType:
     return GidType.ROCE_V2 if any(each.is_v2 for each in port.entries) else GidType.ROCE_V1
 
 
-def _octets(evidence: Evidence, name: str) -> bytes:
-    """The hardware address; nothing where there is none."""
-    found = netdev_facts(evidence, name)
-    mac = known(found.mac) if found else None
+def hardware_address(netdev: NetDev | None) -> bytes:
+    """Nothing where there is none; of IPoIB it ends in the port's GID."""
+    mac = known(netdev.mac) if netdev else None
     try:
         return bytes.fromhex((mac or "").replace(":", ""))
     except ValueError:
         return b""
 
 
+def _octets(evidence: Evidence, name: str) -> bytes:
+    return hardware_address(netdev_facts(evidence, name))
+
+
 def _hardware_gid(evidence: Evidence, name: str) -> bytes | None:
     """The port GID in IPoIB's hardware address."""
     octets = _octets(evidence, name)
-    return octets[_GID_IN_ADDRESS:] if len(octets) == 20 else None
+    return octets[_GID_IN_ADDRESS:] if len(octets) == IPOIB_OCTETS else None
 
 
 def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:

@@ -1,8 +1,9 @@
 """Each port with what stacks would pick from its GID table."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, known
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NetDevState
@@ -33,6 +34,29 @@ class PortPicks:
     def routes_by_dead_netdev(self) -> bool:
         """Whether the routed row's netdev is down or elsewhere."""
         return self.port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
+
+
+def openable(devices: Sequence[DeviceView], evidence: Evidence) -> tuple[DeviceView, ...]:
+    """Without those that no program opens though it opens another one of the same PCI function.
+
+    So are the devices for subnet management alone; RDMA netlink would say so by their type, and
+    GID tables are read without it. All of them where it is not known which have a node.
+    """
+    sysfs = known(evidence.sysfs)
+    nodes = known(sysfs.uverbs) if sysfs else None
+    if nodes is None or any(isinstance(each.device, Missing) for each in nodes):
+        return tuple(devices)
+    opened = {each.device for each in nodes}
+    functions = {_function(each) for each in devices if each.name in opened}
+    return tuple(
+        each
+        for each in devices
+        if each.name in opened or (function := _function(each)) is None or function not in functions
+    )
+
+
+def _function(device: DeviceView) -> str | None:
+    return None if isinstance(device.pci, Missing) else device.pci.address
 
 
 def tables(

@@ -3,26 +3,37 @@
 The second port of a card without a cable, virtual functions that no machine was given, the ports
 of a multi-plane adapter that its data does not go by. Not what a cable that fell out leaves: that
 port had a link, or an address, or another card of its board has one at the same place.
+
+An InfiniBand port polls with and without a cable, so its physical state decides little. One that
+was used has a LID of the subnet manager's, which stays when its link goes, or a netdev (IPoIB)
+that had a link or was given an address.
 """
 
 from collections.abc import Iterable, Sequence
 
 from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NO_LID, PhysState
+from rdmadiag.view.cm_device import IPOIB_OCTETS, hardware_address
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 from rdmadiag.view.unshown import FAILED
 
 _UNREAD = (*FAILED, Why.NOT_COLLECTED)
 _LINK_LOCAL = "link"  # Address.scope
+_GUID = 8  # bytes: the second half of a GID, and the last of IPoIB's address
 
 
 def is_unused(
     device: DeviceView, port: PortView, devices: Sequence[DeviceView], evidence: Evidence
 ) -> bool | None:
-    """Whether it is, of a port that is down; None where what would show it was not read.
-
-    Of Ethernet alone: of InfiniBand nothing tells a port that never had a link.
-    """
+    """Whether it is, of a port that is down; None where what would show it was not read."""
+    if port.protocol is Protocol.INFINIBAND:
+        return _all(
+            _waits_for_a_peer(port),
+            _has_no_lid(port),
+            _is_quiet_infiniband(device, port, devices, evidence),
+            _is_no_exception(device, port, devices),
+        )
     if port.protocol not in (Protocol.ROCE, Protocol.IWARP):
         return None if port.protocol is Protocol.UNKNOWN else False
     names = _netdevs(device, port, evidence)
@@ -32,6 +43,57 @@ def is_unused(
     if not quiet:
         return quiet
     return _is_no_exception(device, port, devices)
+
+
+def _all(*answers: bool | None) -> bool | None:
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+# --- InfiniBand ---------------------------------------------------------------------------------
+
+
+def _waits_for_a_peer(port: PortView) -> bool | None:
+    """Not one that negotiates with a peer."""
+    if isinstance(port.phys_state, Missing):
+        return None
+    return port.phys_state in (PhysState.POLLING, PhysState.DISABLED, PhysState.SLEEP)
+
+
+def _has_no_lid(port: PortView) -> bool | None:
+    return None if isinstance(port.lid, Missing) else port.lid in NO_LID
+
+
+def _is_quiet_infiniband(
+    device: DeviceView, port: PortView, devices: Sequence[DeviceView], evidence: Evidence
+) -> bool | None:
+    """By its netdevs; without one it must be the spare port of a card that is in use."""
+    if isinstance(evidence.netdev, Missing) or isinstance(port.gids, Missing):
+        return None
+    guids = {entry.gid.raw[_GUID:] for entry in port.entries}
+    names = [
+        netdev.name
+        for netdev in evidence.netdev.netdevs
+        if len(octets := hardware_address(netdev)) == IPOIB_OCTETS and octets[-_GUID:] in guids
+    ]
+    if names:
+        return _is_quiet(names, evidence)
+    card = _card(device)
+    return any(
+        each.is_active
+        for other in devices
+        if other is device or (card is not None and _card(other) == card)
+        for each in other.ports
+    )
+
+
+def _card(device: DeviceView) -> str | None:
+    """The PCI address without the function."""
+    return None if isinstance(device.pci, Missing) else device.pci.address.rpartition(".")[0]
+
+
+# --- Ethernet -----------------------------------------------------------------------------------
 
 
 def _netdevs(device: DeviceView, port: PortView, evidence: Evidence) -> frozenset[str] | None:
@@ -59,9 +121,7 @@ def _is_quiet(names: Iterable[str], evidence: Evidence) -> bool | None:
         if netdev is None:  # another network namespace's
             return False
         answers.append(_never_linked(netdev))
-    if False in answers:
-        return False
-    return None if None in answers else True
+    return _all(*answers)
 
 
 def _never_linked(netdev: NetDev) -> bool | None:

@@ -87,6 +87,19 @@ def test_the_text_of_a_failure(log: Callable[[str], str], rdmadiag: Rdmadiag) ->
     assert "5: n1:1:2 [0] NCCL WARN" in out
 
 
+@pytest.mark.parametrize(
+    ("line", "details"),
+    [
+        ("NCCL WARN Call to ibv_create_qp failed with 12 Cannot allocate memory", "line 1; nccl"),
+        ("ibv_create_qp: Cannot allocate memory", "line 1"),
+    ],
+)
+def test_a_line_that_names_no_program_is_not_said_to_be_of_one(
+    line: str, details: str, log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    assert f"    {details}\n" in rdmadiag("explain", "--log", log(f"{line}\n")).out
+
+
 def test_a_line_that_ends_a_program_and_stands_first_is_no_consequence_of_itself(
     log: Callable[[str], str], rdmadiag: Rdmadiag
 ) -> None:

@@ -38,7 +38,7 @@ def test_a_folder_of_more_files_than_are_read_is_refused(
         (tmp_path / name).write_text("")
     outcome = rdmadiag("explain", "--log", str(tmp_path))
     assert (outcome.code, outcome.out) == (64, "")
-    assert outcome.err == f"rdmadiag: {tmp_path}: more than 2 files\n"
+    assert outcome.err.startswith(f"rdmadiag: {tmp_path}: more than 2 files: name the logs")
 
 
 @pytest.mark.slow
@@ -273,8 +273,20 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(job_logs, "MOST_FILES", 1)
     for name in "ab":
         (tmp_path / name).write_text("x")
-    with pytest.raises(NotRead, match="more than 1 files"):
+    with pytest.raises(NotRead, match="more than 1 files: name the logs alone"):
         list(files_below((str(tmp_path),)))
+
+
+def test_a_folder_that_takes_too_long_to_list_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b/c").write_text("x")
+    here = f"{tmp_path}/a b"
+    with pytest.raises(NotRead) as refused:
+        list(files_below((here,), time.monotonic() - 1))
+    assert str(refused.value) == (
+        f"{here}: more files than can be looked at in time, 1 so far: "
+        f"name the logs alone, such as '{here}/*.log'"
+    )
 
 
 def test_reports_are_read_from_documents_lines_and_snapshots(

@@ -241,6 +241,28 @@ def test_what_a_launcher_says_itself_is_named(line: str, node: str | None, gap: 
     assert (node, gap) in gaps(merged(line))
 
 
+@pytest.mark.parametrize(
+    ("word", "is_node"),
+    [
+        ("RuntimeError", False),
+        ("torch.cuda.OutOfMemoryError", False),
+        ("java.io.IOException", False),
+        ("KeyboardInterrupt", False),
+        ("python3.11", False),
+        ("timeout", False),
+        ("CRITICAL", False),
+        ("node7", True),
+        ("error-log.example.org", True),
+        ("time-server", True),
+    ],
+)
+def test_what_programs_and_exceptions_begin_a_line_with_is_no_node(
+    word: str, is_node: bool
+) -> None:
+    found = merged(f"{word}: no RDMA device\n")
+    assert gaps(found) == {(word if is_node else None, Gap.FOREIGN)}
+
+
 def test_an_exit_code_that_is_not_the_verdicts_is_named_beside_the_report() -> None:
     content = f"n1: {text('n1', 'critical', [finding()])}\nclush: n1: exited with exit code %d\n"
     assert gaps(merged(content % 2)) == set()

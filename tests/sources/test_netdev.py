@@ -203,7 +203,10 @@ V6 = bytes.fromhex("fe80000000000000505400fffe000001")
     ("message", "expected"),
     [
         (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global", False, False)),
-        (address((1, PEER), (2, V4), prefix=32), Address("192.0.2.1", 32, "global", False, False)),
+        (
+            address((1, PEER), (2, V4), prefix=32),
+            Address("192.0.2.1", 32, "global", False, False, "192.0.2.9"),
+        ),
         (
             address((1, V6), family=10, prefix=64, scope=253),
             Address("fe80::5054:ff:fe00:1", 64, "link", False, False),

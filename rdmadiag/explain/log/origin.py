@@ -78,9 +78,13 @@ _TOOLS: Final = tuple(
 )
 
 
+NO_TOOL: Final = "verbs"
+"""Of a line that names no program."""
+
+
 def tool_of(text: str) -> str:
-    """The program or library; verbs where none is known."""
-    return next((name for name, pattern in _TOOLS if pattern.search(text)), "verbs")
+    """The program or library; NO_TOOL where none is known."""
+    return next((name for name, pattern in _TOOLS if pattern.search(text)), NO_TOOL)
 
 
 _MAC: Final = late(

@@ -15,6 +15,7 @@ from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.routing import Flow, Peers, RouteTables, Way
 
 _CMA: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c"
+_GIDS: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/roce_gid_mgmt.c"
 _RP_FILTER: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
 _NODE: Final = "rdma_cm"
 _STRICT: Final = 1
@@ -57,6 +58,15 @@ def _has_family(port: PortView, address: str) -> bool:
     )
 
 
+def _peer_with_gid(port: PortView, netdev: NetDev, address: str) -> str | None:
+    """The peer of a point-to-point IPv4 address, where the kernel has made the GID of that."""
+    rows = {entry.gid.raw for entry in port.entries}
+    for each in netdev.addresses:
+        if each.address == address and each.peer and ":" not in each.peer:
+            return each.peer if as_gid(each.peer).raw in rows else None
+    return None
+
+
 def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetDev, str, Stop]]:
     """Addresses of RDMA netdevs that rdma_cm finds no device for."""
     routing = case.evidence.routing
@@ -83,13 +93,21 @@ _OF_ADDRESSES: Final = ("ports", "port state", "GID table", "netdevs of GIDs", "
     "The netdev of an active RoCE port has the address, and the port's GID table has no row of it "
     "on that netdev, of the type that rdma_cm uses. Programs that name the address (rping -a or "
     "-I, NFS/RDMA, NVMe-oF, iSER) get RDMA_CM_EVENT_ADDR_ERROR with ENODEV; those that choose a "
-    "GID index are not concerned.",
-    (_CMA,),
-    remedy=(
-        "rdmadiag gids --device {device}:{port}",
-        "ip address show dev {netdev}",
-        "# remove {address} and add it again: the kernel then makes the GID anew",
-    ),
+    "GID index are not concerned. Of a point-to-point IPv4 address the kernel makes the GID of "
+    "its peer's instead; what is sent from that one is answered elsewhere.",
+    (_CMA, _GIDS),
+    remedy={
+        "": (
+            "rdmadiag gids --device {device}:{port}",
+            "ip address show dev {netdev}",
+            "# remove {address} and add it again: the kernel then makes the GID anew",
+        ),
+        "where it is a point-to-point address": (
+            "ip address show dev {netdev}",
+            "sudo ip address del {address} peer {peer} dev {netdev}",
+            "sudo ip address add {address}/PREFIX dev {netdev}   # PREFIX of the subnet",
+        ),
+    },
     needs=_OF_ADDRESSES,
 )
 def address_without_gid(this: Rule, case: Case) -> Iterator[Finding]:
@@ -97,12 +115,21 @@ def address_without_gid(this: Rule, case: Case) -> Iterator[Finding]:
     unfit = (Obstacle.NO_GID, Obstacle.OTHER_TYPE, Obstacle.NO_DEVICE)
     for port, netdev, address, stop in _unserved(case, *unfit):
         kind = " of the default type" if stop.obstacle is Obstacle.OTHER_TYPE else ""
+        peer = _peer_with_gid(port, netdev, address)
+        reason = f": it is point-to-point, and the GID is of its peer, {peer}" if peer else ""
         yield this.finding(
-            f"{port.name}: no GID{kind} for {address} of {netdev.name}",
+            f"{port.name}: no GID{kind} for {address} of {netdev.name}{reason}",
             device=port.device,
             port=port.number,
-            evidence=[Proof("netdev", f"RTM_GETADDR {netdev.name}", address)],
-            fill={"address": address, "netdev": netdev.name},
+            evidence=[
+                Proof(
+                    "netdev",
+                    f"RTM_GETADDR {netdev.name}",
+                    f"{address} peer {peer}" if peer else address,
+                )
+            ],
+            when="where it is a point-to-point address" if peer else "",
+            fill={"address": address, "netdev": netdev.name, "peer": peer or ""},
         )
 
 

@@ -30,7 +30,7 @@ def is_down(port: PortView) -> bool:
     "that is down. A warning where another port of the host is active and this one was not "
     "asked for with --device: it may simply be unused. A note where it seems so: its netdev has no "
     "address and never had a link, or the port has no netdev at all, and no other card of its kind "
-    "has a link at the same port.",
+    "has a link at the same port. An InfiniBand port must also never have had a LID.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
     remedy={
         "where its netdev is down": ("sudo ip link set dev {netdev} up",),

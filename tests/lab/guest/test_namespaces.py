@@ -44,8 +44,13 @@ def hosts(do: Callable[..., str], run: Run) -> Iterator[None]:
             assert until(partial(lambda command: not do(command), tentative), READY_SECONDS)
         yield
     finally:
-        for host in ("h1", "h2"):
-            run(["ip", "netns", "del", host], timeout=READY_SECONDS)
+        # `ip netns del` returns before the namespace has gone, and whoever makes one meanwhile gets
+        # ENODEV: rdma_dev_init_net asks every device for its port, and rxe_query_port finds no
+        # netdev any more. `rdma link del` returns when the device has gone.
+        for number in (1, 2):
+            run(["rdma", "link", "del", f"rxe{number}"], timeout=READY_SECONDS)
+        for number in (1, 2):
+            run(["ip", "netns", "del", f"h{number}"], timeout=READY_SECONDS)
 
 
 def found(document: Any) -> set[tuple[str, str, str]]:

@@ -65,6 +65,22 @@ def beside(netdev: NetDev) -> Machine:
 NODES = {"uverbs0": 0o666, "uverbs1": 0o666, "rdma_cm": 0o666}
 
 
+@pytest.mark.parametrize("has_peer", [True, False])
+def test_a_point_to_point_address_without_a_gid_is_warned_of_with_its_reason(
+    has_peer: bool,
+) -> None:
+    """enum_netdev_ipv4_ips takes ifa_address, which is the peer's."""
+    machine = first_with(
+        addresses=("192.0.2.1/24", "203.0.113.1/32"),
+        peers={"203.0.113.1": "203.0.113.9"} if has_peer else {},
+    ).with_port(0, gids=roce_rows("eth0", MACS[0], "192.0.2.1", "203.0.113.9"))
+    (finding,) = judge(machine.evidence()).findings
+    reason = ": it is point-to-point, and the GID is of its peer, 203.0.113.9"
+    assert finding.summary == f"mlx5_0/1: no GID for 203.0.113.1 of eth0{reason * has_peer}"
+    command = "sudo ip address del 203.0.113.1 peer 203.0.113.9 dev eth0"
+    assert (command in finding.remedy) == has_peer
+
+
 def test_of_a_healthy_host_nothing_is_said() -> None:
     assert said(host()) == []
     assert said(iwarp().change(port_mapper=True, nodes=NODES)) == []
@@ -78,6 +94,17 @@ def test_of_a_healthy_host_nothing_is_said() -> None:
             two(),
             [("address-without-gid", "warn", "mlx5_0")],
             id="no row of an address",
+        ),
+        pytest.param(
+            first_with(
+                addresses=("192.0.2.1/24", "203.0.113.1/32"),
+                peers={"203.0.113.1": "203.0.113.9"},
+            ).with_port(0, gids=roce_rows("eth0", MACS[0], "192.0.2.1", "203.0.113.9")),
+            first_with(addresses=("192.0.2.1/24", "203.0.113.1/32")).with_port(
+                0, gids=roce_rows("eth0", MACS[0], "192.0.2.1", "203.0.113.1")
+            ),
+            [("address-without-gid", "warn", "mlx5_0")],
+            id="the row is of the peer's address",
         ),
         pytest.param(
             two({**FIRST, 9: GidRow("::ffff:192.0.2.11", V1, "eth0")}),

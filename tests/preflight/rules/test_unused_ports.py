@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Machine, NetDev, Port, Vf, roce_rows
-from lab.samples import roce_host
+from lab.machine import GidRow, Machine, NetDev, Port, Vf, roce_rows
+from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.preflight.judge import judge
@@ -108,3 +108,75 @@ def test_virtual_functions_that_no_machine_was_given_are_notes() -> None:
     assert said(machine) == [("vf-without-guid", "info"), ("link-not-up", "info")]
     used = with_second_port(replace(NEVER, addresses=("192.0.2.11/24",)), **function)
     assert ("vf-without-guid", "warn") in said(used.with_device(0, vfs=(Vf(),)))
+
+
+# --- InfiniBand ---------------------------------------------------------------------------------
+
+POLLING: dict[str, Any] = {"state": PortState.DOWN, "phys": PhysState.POLLING, "lid": 0xFFFF}
+GUID = "0c:42:a1:03:00:00:00:09"
+IPOIB = NetDev(
+    "ibs1f1",
+    mac=f"00:00:10:49:fe:80:00:00:00:00:00:00:{GUID}",
+    carrier=False,
+    carrier_changes=1,
+)
+
+
+def with_second_infiniband_port(netdev: NetDev | None = None, **port: Any) -> Machine:
+    """Two HCAs, both active, one of which has a second function that polls."""
+    base = infiniband_host()
+    (own, *_) = base.devices[0].ports
+    down = replace(own, gids={0: GidRow("fe80::c42:a103:0:9", "IB/RoCE v1")}, sm_lid=0)
+    second = replace(
+        base.devices[0],
+        name="mlx5_2",
+        ports=(replace(down, **(POLLING | port)),),
+        pci_address="0000:3b:00.1",
+        node_guid="0c42:a103:0000:0009",
+        uverbs=2,
+    )
+    netdevs = base.netdevs if netdev is None else (*base.netdevs, netdev)
+    return base.change(devices=(*base.devices, second), netdevs=netdevs)
+
+
+@pytest.mark.parametrize("netdev", [None, IPOIB], ids=["without IPoIB", "with it"])
+@pytest.mark.parametrize("phys", [PhysState.POLLING, PhysState.DISABLED])
+@pytest.mark.parametrize("lid", [0, 0xFFFF])
+def test_the_second_port_of_an_hca_that_never_had_a_link_is_a_note(
+    netdev: NetDev | None, phys: PhysState, lid: int
+) -> None:
+    machine = with_second_infiniband_port(netdev, phys=phys, lid=lid)
+    assert said(machine) == [("link-not-up", "info")]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        with_second_infiniband_port(lid=0x13),
+        with_second_infiniband_port(phys=PhysState.TRAINING),
+        with_second_infiniband_port(replace(IPOIB, carrier_changes=2)),
+        with_second_infiniband_port(replace(IPOIB, addresses=("198.51.100.9/24",))),
+    ],
+    ids=["it had a LID", "it hears a peer", "IPoIB had a link", "IPoIB has an address"],
+)
+def test_an_infiniband_port_that_was_used_is_a_warning(machine: Machine) -> None:
+    assert said(machine) == [("link-not-up", "warn")]
+
+
+def test_a_rail_that_polls_where_the_others_are_up_is_a_warning() -> None:
+    rail = infiniband_host().with_port(1, 0, **POLLING)
+    assert said(rail) == [("link-not-up", "warn")]
+
+
+def test_an_hca_of_another_kind_whose_only_port_polls_is_a_warning_without_ipoib() -> None:
+    other = {"pci_address": "0000:5e:00.0", "pci_ids": ("0x15b3", "0x1021", "0x020700")}
+    assert said(with_second_infiniband_port().with_device(2, **other)) == [("link-not-up", "warn")]
+    used = with_second_infiniband_port(IPOIB).with_device(2, **other)
+    assert said(used) == [("link-not-up", "info")]
+
+
+def test_of_infiniband_too_what_was_not_read_leaves_it_unknown() -> None:
+    evidence = with_second_infiniband_port(IPOIB).evidence()
+    unread = replace(evidence, netdev=Missing(Why.TIMEOUT))
+    (finding,) = [each for each in judge(unread).findings if each.rule == "link-not-up"]
+    assert finding.severity == "unknown"
