@@ -270,6 +270,18 @@ class LegData:
 
 
 @dataclass(frozen=True)
+class BridgePort:
+    """IFLA_INFO_SLAVE_DATA of a port of a bridge."""
+
+    state: int  # BR_STATE_*
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as br_port_fill_slave_info."""
+        data = netlink.attribute(1, bytes([self.state]))
+        return netlink.attribute(4, b"bridge\0") + netlink.attribute(5, data)
+
+
+@dataclass(frozen=True)
 class NetDev:
     """A netdev of the process's network namespace."""
 
@@ -281,6 +293,7 @@ class NetDev:
     flags: Mapping[str, int] = field(default_factory=dict)  # IFA_FLAGS of an address
     peers: Mapping[str, str] = field(default_factory=dict)  # of point-to-point IPv4 addresses
     kind: str | None = None  # "bond", "vlan", "bridge"
+    port: BridgePort | None = None  # of a bridge
     master: str | None = None
     lower: str | None = None
     carrier: bool | None = None  # None: where it is up
@@ -940,7 +953,7 @@ class Machine:
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
             link = _with_inet_conf(_encoded(message, 16), netdev)
-            for part in (netdev.bond, netdev.leg):
+            for part in (netdev.bond, netdev.leg, netdev.port):
                 link = _with_attribute(link, 18, part.info()) if part else link
             if netdev.xdp is not None:
                 link = _with_attribute(link, 43, netlink.attribute(2, bytes([netdev.xdp])))

@@ -473,6 +473,8 @@ class ProcessFacts:
     ipv6_addresses: dict[str, tuple[Address, ...]] | Missing = NOT_IN_RECORD  # its whole rows
     cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
     mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
+    # /etc/rdma/rsocket/inline_default: bytes that each queue pair of an rsocket is to send inline
+    rsocket_inline: int | Missing = NOT_IN_RECORD
 
 
 def known(value: T | Missing) -> T | None:

@@ -1,6 +1,6 @@
 """Programs of this host that others connect to: whether they run, and take connections."""
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import NOT_IN_RECORD, Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.job import TcpState
 from rdmadiag.frozen import dataclass
@@ -27,6 +27,21 @@ class Untaken(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class Unacknowledged(WithNumbers):
+    """A connection of which the kernel sends again what the other end does not acknowledge: a row
+    of the same whose timer is that of retransmission.
+    """
+
+    local: str
+    local_port: int
+    remote: str
+    remote_port: int
+    state: TcpState  # SYN_SENT: it was never made; FIN_WAIT1, LAST_ACK: no program has it any more
+    queued_bytes: int  # its tx_queue
+    retransmits: int  # retrnsmt: how often in a row, without an answer
+
+
+@dataclass(frozen=True, slots=True)
 class RdmaProgram:
     """A process that has an RDMA device open: an owner in RES_CTX_GET."""
 
@@ -49,3 +64,4 @@ class ProgramFacts:
     listeners: tuple[Listener, ...] | Missing
     untaken: tuple[Untaken, ...] | Missing
     holders: tuple[RdmaProgram, ...] | Missing
+    unanswered: tuple[Unacknowledged, ...] | Missing = NOT_IN_RECORD

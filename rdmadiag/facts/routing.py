@@ -60,6 +60,16 @@ class NeighbourState(Numbered):
         return bool(self.number & 0xDE)
 
 
+class BridgePortState(Numbered):
+    """BR_STATE_*, linux/if_bridge.h."""
+
+    DISABLED = "disabled", 0
+    LISTENING = "listening", 1
+    LEARNING = "learning", 2
+    FORWARDING = "forwarding", 3
+    BLOCKING = "blocking", 4
+
+
 UNANSWERED = (NeighbourState.FAILED, NeighbourState.INCOMPLETE)
 """The neighbour was looked for, and has not answered."""
 
@@ -140,7 +150,7 @@ class Soliciting:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Link(WithNumbers):
     """RTM_GETLINK: as much of each netdev as a way depends on."""
 
     name: str
@@ -155,6 +165,7 @@ class Link:
     kind: str | None = None  # IFLA_INFO_KIND: "bridge", "vlan"; None: hardware
     lower: str | None = None  # IFLA_LINK in this namespace
     vlan_id: int | None = None  # IFLA_VLAN_ID
+    port_state: BridgePortState | None = None  # IFLA_BRPORT_STATE, of a port of a bridge
 
 
 @dataclass(frozen=True, slots=True)

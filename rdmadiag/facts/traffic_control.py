@@ -52,7 +52,9 @@ class Qdisc:
     netem: Netem | None = None
     bucket: TokenBucket | None = None  # of tbf
     queue: Queue | None = None  # of pfifo, bfifo
-    bytes_per_second: int | None = None  # of cake; of fq, of each flow; None: as fast as it may
+    # Of cake; of fq, of each flow; of htb, the ceiling of the class that what no filter chooses a
+    # class for goes into. None: as fast as it may.
+    bytes_per_second: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

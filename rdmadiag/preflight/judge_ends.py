@@ -6,9 +6,11 @@ Each address of one that may meet one of the other is looked at from both ends: 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, product
 from typing import Final
 
-from rdmadiag.facts import known
+from rdmadiag.facts import known, present
+from rdmadiag.facts.job import TcpState
 from rdmadiag.facts.routing import UNANSWERED, NeighbourState
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
@@ -94,6 +96,7 @@ class EndsVerdict:
 _LINK_LOCAL: Final = "fe80:"
 LATELY: Final = 120.0
 """Seconds in which a look for a neighbour may be that of what failed."""
+_NO_WAY: Final = frozenset({"cm-no-way", "ends-subnets-differ"})
 _OF_BOTH: Final = frozenset({"ends-mac-twice", "ends-no-carrier", "ends-subnets-differ"})
 _OF_ROUTE: Final = tuple(
     each
@@ -122,7 +125,8 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     met, left_out = meetings(here, there, among)
     own = all_addresses(here.evidence) | all_addresses(there.evidence)
     strangers = tuple(sorted(among - own))
-    judged = [(each, tuple(_of(each, strangers))) for each in met]
+    shared = _shared(here, there)
+    judged = [(each, tuple(_at_the_odd_one(_of(each, strangers), each, shared))) for each in met]
     beside = [*_beside(here, there), *_of_named(here, there, among)]
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
     seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
@@ -287,6 +291,11 @@ def _unanswered(end: HostEnd, own: frozenset[str]) -> Iterator[tuple[str, str]]:
             to_all = odd(end, each.address) is Odd.BROADCAST
             if each.state in UNANSWERED or to_all:
                 yield end.name, each.address
+    programs = known(end.evidence.programs)
+    mine = {each.address for each in own_addresses(end.evidence, end.devices)}
+    for row in present(programs.unanswered) if programs else ():
+        if row.state is TcpState.SYN_SENT and row.local in mine and row.remote not in own:
+            yield end.name, row.remote
 
 
 def _odd(here: HostEnd, there: HostEnd, among: frozenset[str]) -> Iterator[tuple[str, Odd]]:
@@ -313,6 +322,33 @@ def _off(meeting: Meeting, strangers: Sequence[str]) -> tuple[str, ...]:
         if held[0] is not held[1]:
             return (there.near.name if held[0] else here.near.name,)
     return ()
+
+
+def _shared(here: HostEnd, there: HostEnd) -> frozenset[str]:
+    """Addresses of both by which they are on one subnet, by the prefix length of either."""
+    ours, theirs = (own_addresses(each.evidence, each.devices) for each in (here, there))
+    pairs = [
+        (one.address, other.address)
+        for one, other in product(ours, theirs)
+        if (":" in one.address) is (":" in other.address)
+        if one.holds(other.address) or other.holds(one.address)
+    ]
+    return frozenset(chain.from_iterable(pairs))
+
+
+def _at_the_odd_one(
+    found: Iterable[EndFinding], meeting: Meeting, shared: frozenset[str]
+) -> Iterator[EndFinding]:
+    """Where no way leads between two addresses, of which one is of a subnet that both hosts have
+    and the other is not, it is the host of the other that uses one which does not fit.
+    """
+    cases = (meeting.here, meeting.there)
+    odd_ones = [each.near.name for each in cases if each.mine.address not in shared]
+    only = not meeting.is_on_one_subnet and len(odd_ones) == 1
+    for each in found:
+        yield (
+            replace(each, hosts=tuple(odd_ones)) if only and each.finding.rule in _NO_WAY else each
+        )
 
 
 def _hosts(finding: Finding, case: Towards) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
 from rdmadiag.late import late
-from rdmadiag.sources.text import attribute, malformed
+from rdmadiag.sources.text import attribute, malformed, parse_number
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ CAPABILITIES: Final = {
 }
 """linux/capability.h: the ones that decide something about RDMA."""
 
+_RSOCKET_INLINE: Final = "/etc/rdma/rsocket/inline_default"  # rs_configure of librdmacm
 _PROVIDER_FILES: Final = 256
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LD_CONF: Final = "/etc/ld.so.conf"
@@ -221,6 +222,7 @@ def read_process(host: Host) -> ProcessFacts:
         environment=environment,
         cpus_allowed=status(parse_cpus_allowed),
         mems_allowed=status(parse_mems_allowed),
+        rsocket_inline=attribute(host, _RSOCKET_INLINE, parse_number),
     )
 
 

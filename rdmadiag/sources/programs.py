@@ -6,7 +6,10 @@
     /sys/fs/cgroup/job7/cgroup.events    frozen 1
 
 A connection that waits to be taken has no inode (get_tcp4_sock of net/ipv4/tcp_ipv4.c); it is
-CLOSE_WAIT once the other end has given up.
+CLOSE_WAIT once the other end has given up. Where what was sent is not acknowledged the timer is 1,
+and icsk_retransmits the number before the user's:
+
+    0: 010200C0:AAA0 020200C0:4857 04 0000006D:00000000 01:000002C0 00000006 …
 """
 
 import re
@@ -15,7 +18,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.job import TcpState
-from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Untaken
+from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Unacknowledged, Untaken
 from rdmadiag.host import Host, netlink
 from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
@@ -36,8 +39,10 @@ _LIMIT: Final = 1 << 20  # bytes of one: some seven thousand connections
 _HEADER: Final = "local_address"
 _ROW: Final = late(
     r" *[0-9]+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})"
-    r" ([0-9A-F]{2}) [0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +[0-9]+ +[0-9]+ ([0-9]{1,20})(?: .*)?"
+    r" ([0-9A-F]{2}) ([0-9A-F]{8}):([0-9A-F]{8}) ([0-9A-F]{2}):[0-9A-F]{8,16} ([0-9A-F]{8})"
+    r" +[0-9]+ +[0-9]+ ([0-9]{1,20})(?: .*)?"
 )
+_RETRANSMITS: Final = 1  # icsk_pending: ICSK_TIME_RETRANS, and what else waits for an answer
 _TAKEN_BY_NOBODY: Final = (TcpState.ESTABLISHED, TcpState.CLOSE_WAIT)
 _CONTEXTS: Final = 22  # RDMA_NLDEV_CMD_RES_CTX_GET
 _STATE: Final = late(rb"^State:\s+([A-Za-z])\b", re.MULTILINE)
@@ -45,15 +50,17 @@ _FROZEN: Final = late(r"^frozen ([01])$", re.MULTILINE)
 _VERSION_1: Final = "/sys/fs/cgroup/freezer"
 _VERSION_2: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 
-Tables = tuple[tuple[Listener, ...], tuple[Untaken, ...]]
+Tables = tuple[tuple[Listener, ...], tuple[Untaken, ...], tuple[Unacknowledged, ...]]
 
 
 def parse_tcp(raw: bytes) -> Tables | Missing:
-    """/proc/PID/net/tcp or tcp6: listeners, and connections that nobody has taken."""
+    """/proc/PID/net/tcp or tcp6: listeners, connections that nobody has taken, and those whose
+    other end does not answer.
+    """
     lines = raw.decode("latin-1").splitlines()
     if not lines or _HEADER not in lines[0]:
         return malformed(raw, "a table of TCP sockets")
-    listeners, untaken = [], []
+    listeners, untaken, unanswered = [], [], []
     for line in lines[1:]:
         found = _ROW.fullmatch(line.rstrip())
         if found is None:
@@ -61,12 +68,21 @@ def parse_tcp(raw: bytes) -> Tables | Missing:
         state = TcpState.from_number(int(found[5], 16))
         local, port = tcp_address(found[1]), int(found[2], 16)
         if state is TcpState.LISTEN:
-            listeners.append(Listener(local, port, int(found[6], 16)))
-        elif state in _TAKEN_BY_NOBODY and found[7] == "0":
-            remote = tcp_address(found[3]), int(found[4], 16)
+            listeners.append(Listener(local, port, int(found[7], 16)))
+            continue
+        remote = tcp_address(found[3]), int(found[4], 16)
+        if state in _TAKEN_BY_NOBODY and found[10] == "0":
             untaken.append(Untaken(local, port, *remote, state))
+        times = int(found[9], 16)
+        if times and int(found[8], 16) == _RETRANSMITS and isinstance(state, TcpState):
+            queued = int(found[6], 16)
+            unanswered.append(Unacknowledged(local, port, *remote, state, queued, times))
     waiting = {each.port for each in listeners if each.waiting}
-    return tuple(listeners), tuple(each for each in untaken if each.local_port in waiting)
+    return (
+        tuple(listeners),
+        tuple(each for each in untaken if each.local_port in waiting),
+        tuple(unanswered),
+    )
 
 
 def parse_state(raw: bytes) -> str | Missing:
@@ -94,13 +110,15 @@ def parse_freezer_state(raw: bytes) -> bool | Missing:
 def read_programs(host: Host, deadline: float) -> ProgramFacts:
     """Each by itself; `deadline` as in Host.netlink."""
     tables = _tables(host)
-    listeners, untaken = (tables, tables) if isinstance(tables, Missing) else tables
-    return ProgramFacts(listeners, untaken, _holders(host, deadline))
+    holders = _holders(host, deadline)
+    if isinstance(tables, Missing):
+        return ProgramFacts(tables, tables, holders, tables)
+    listeners, untaken, unanswered = tables
+    return ProgramFacts(listeners, untaken, holders, unanswered)
 
 
 def _tables(host: Host) -> Tables | Missing:
-    listeners: tuple[Listener, ...] = ()
-    untaken: tuple[Untaken, ...] = ()
+    all_of: Tables = ((), (), ())
     for path in _TABLES:
         raw = host.read(path, _LIMIT)
         if isinstance(raw, Missing) and raw.why is Why.ABSENT and path != _TABLES[0]:
@@ -110,8 +128,8 @@ def _tables(host: Host) -> Tables | Missing:
         found = parse_tcp(raw)
         if isinstance(found, Missing):
             return found
-        listeners, untaken = listeners + found[0], untaken + found[1]
-    return listeners, untaken
+        all_of = (all_of[0] + found[0], all_of[1] + found[1], all_of[2] + found[2])
+    return all_of
 
 
 def _holders(host: Host, deadline: float) -> tuple[RdmaProgram, ...] | Missing:

@@ -20,6 +20,7 @@ from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.ib import GidType, Numbered, is_device_name
 from rdmadiag.facts.routing import (
     Asked,
+    BridgePortState,
     Hop,
     KernelAnswer,
     Link,
@@ -56,6 +57,7 @@ _IFF_UP, _IFF_LOOPBACK, _IFF_NOARP, _IFF_LOWER_UP = 0x1, 0x8, 0x80, 0x10000
 _IFLA_IFNAME, _IFLA_LINK, _IFLA_MASTER, _IFLA_LINKINFO = 3, 5, 10, 18
 _IFLA_LINK_NETNSID: Final = 37
 _INFO_KIND, _INFO_DATA, _VLAN_ID = 1, 2, 1
+_INFO_SLAVE_KIND, _INFO_SLAVE_DATA, _BRPORT_STATE = 4, 5, 1
 
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _RTM_F_LOOKUP_TABLE: Final = 0x1000
@@ -164,6 +166,9 @@ def _links(reply: bytes) -> Iterator[tuple[Link, int, int]]:
         info = dict(netlink.attributes(found.get(_IFLA_LINKINFO, b"")))
         kind_of_link = netlink.text(info.get(_INFO_KIND)) or None
         data = dict(netlink.attributes(info.get(_INFO_DATA, b""))) if kind_of_link == "vlan" else {}
+        above = netlink.text(info.get(_INFO_SLAVE_KIND)) or None
+        of_port = info.get(_INFO_SLAVE_DATA, b"") if above == "bridge" else b""
+        state = netlink.number(dict(netlink.attributes(of_port)).get(_BRPORT_STATE))
         if name:
             below = 0 if _IFLA_LINK_NETNSID in found else netlink.number(found.get(_IFLA_LINK)) or 0
             link = Link(
@@ -177,6 +182,7 @@ def _links(reply: bytes) -> Iterator[tuple[Link, int, int]]:
                 carrier=bool(flags & _IFF_LOWER_UP),
                 kind=kind_of_link,
                 vlan_id=netlink.number(data.get(_VLAN_ID)),
+                port_state=None if state is None else BridgePortState.from_number(state),
             )
             yield link, netlink.number(found.get(_IFLA_MASTER)) or 0, 0 if below == index else below
 

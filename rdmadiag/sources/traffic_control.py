@@ -1,4 +1,4 @@
-"""rtnetlink: qdiscs of all netdevs, and filters of those with clsact or ingress.
+"""rtnetlink: qdiscs of all netdevs, filters of those with clsact or ingress, classes of htb.
 
 A dump asks for no module: only a change looks for one (net/sched/sch_api.c, cls_api.c).
 """
@@ -43,6 +43,10 @@ _TBF_PARMS, _TBF_RATE64 = 1, 4  # TCA_TBF_*
 _TICK_NS: Final = 64  # PSCHED_SHIFT
 _RATES: Final = {"cake": 2, "fq": 7}  # TCA_CAKE_BASE_RATE64, TCA_FQ_FLOW_MAX_RATE
 _UNLIMITED: Final = (0, 0xFFFFFFFF)
+_HTB, _HTB_INIT, _HTB_PARMS, _HTB_CEIL64 = "htb", 2, 1, 7  # TCA_HTB_*
+_HTB_GLOBAL: Final = struct.Struct("=8xI")  # struct tc_htb_glob: version, rate2quantum, defcls
+_HTB_CLASS: Final = struct.Struct("=20xI")  # struct tc_htb_opt: rate, ceil as tc_ratespec
+_MINOR: Final = 0xFFFF  # of a handle: TC_H_MIN_MASK
 _BY_BYTES, _BY_PACKETS = "bfifo", ("pfifo", "pfifo_head_drop")
 _DROPS_ALL: Final = "blackhole"
 
@@ -82,6 +86,12 @@ def filter_request(ifindex: int, parent: int) -> bytes:
     return netlink.request(netlink.RTM_GETTFILTER, netlink.NLM_F_DUMP, head)
 
 
+def class_request(ifindex: int) -> bytes:
+    """RTM_GETTCLASS of a netdev."""
+    head = _TCMSG.pack(0, ifindex, 0, 0, 0)
+    return netlink.request(netlink.RTM_GETTCLASS, netlink.NLM_F_DUMP, head)
+
+
 def _rows(reply: bytes) -> Iterator[tuple[tuple[int, ...], str, dict[int, bytes]]]:
     for message in netlink.messages(reply):
         if message.type in (netlink.NLMSG_DONE, netlink.NLMSG_ERROR):
@@ -107,6 +117,40 @@ def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
         rate = parse_shaped_rate(row.get(_OPTIONS, b""), kind)
         name = names.get(index) or f"#{index}"
         yield Qdisc(name, kind, parent == _ROOT, netem, bucket, queue, rate)
+
+
+def parse_default_classes(reply: bytes) -> dict[int, int] | Missing:
+    """The reply to RTM_GETQDISC: netdevs whose root is htb, by their indexes, and the handle of the
+    class that takes what no filter chooses one for. Without such a class it passes as it is.
+    """
+    found: dict[int, int] = {}
+    try:
+        for (_, index, handle, parent, _), kind, row in _rows(reply):
+            raw = dict(netlink.attributes(row.get(_OPTIONS, b""))).get(_HTB_INIT, b"")
+            if kind == _HTB and parent == _ROOT and len(raw) >= _HTB_GLOBAL.size:
+                (minor,) = _HTB_GLOBAL.unpack_from(raw)
+                if minor & _MINOR:
+                    found[index] = handle & ~_MINOR | minor & _MINOR
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    return found
+
+
+def parse_ceilings(reply: bytes) -> dict[int, int] | Missing:
+    """The reply to RTM_GETTCLASS: of each class of htb its handle and its ceiling, in bytes a
+    second.
+    """
+    found: dict[int, int] = {}
+    try:
+        for (_, _, handle, _, _), kind, row in _rows(reply):
+            options = dict(netlink.attributes(row.get(_OPTIONS, b"")))
+            raw = options.get(_HTB_PARMS, b"")
+            if kind == _HTB and len(raw) >= _HTB_CLASS.size:
+                (ceiling,) = _HTB_CLASS.unpack_from(raw)
+                found[handle] = netlink.number(options.get(_HTB_CEIL64)) or ceiling
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    return found
 
 
 def parse_shaped_rate(options: bytes, kind: str) -> int | None:
@@ -355,8 +399,37 @@ def read_traffic_control(
     qdiscs = reply if isinstance(reply, Missing) else parse_qdiscs(reply, names)
     if isinstance(qdiscs, Missing):
         return qdiscs
+    shaped = {} if isinstance(reply, Missing) else _of_classes(host, reply, deadline)
+    if isinstance(shaped, Missing):
+        return shaped
+    of_netdev = {names.get(index): rate for index, rate in shaped.items()}
+    qdiscs = tuple(
+        replace(each, bytes_per_second=of_netdev.get(each.netdev))
+        if each.kind == _HTB and each.is_root
+        else each
+        for each in qdiscs
+    )
     kept = tuple(filter(_is_kept, qdiscs))
     return TrafficControl(kept, _filters(host, kept, names, deadline))
+
+
+def _of_classes(host: Host, qdiscs: bytes, deadline: float) -> dict[int, int] | Missing:
+    """Of netdevs whose root is htb, by their indexes, how fast the default class lets out."""
+    defaults = parse_default_classes(qdiscs)
+    if isinstance(defaults, Missing):
+        return defaults
+    found: dict[int, int] = {}
+    for index, handle in sorted(defaults.items())[:MOST_NETDEVS]:
+        name = f"route-gettclass-{index}"
+        reply = dump(host, name, netlink.NETLINK_ROUTE, class_request(index), deadline)
+        if isinstance(reply, Missing) and reply.why is Why.NOT_COLLECTED:
+            continue  # of a record from before
+        ceilings = reply if isinstance(reply, Missing) else parse_ceilings(reply)
+        if isinstance(ceilings, Missing):
+            return ceilings
+        if handle in ceilings:
+            found[index] = ceilings[handle]
+    return found
 
 
 def _is_kept(qdisc: Qdisc) -> bool:

@@ -103,6 +103,18 @@ def test_where_both_hosts_lost_their_link_it_is_at_neither_of_them(
     assert (found["cause"]["label"], found["hosts"], found["is_proven"]) == ("port-down", [], True)
 
 
+@pytest.mark.parametrize(
+    ("there", "hosts"), [(two(), ["node1"]), (two(rules=None), [])], ids=["clear", "not all read"]
+)
+def test_a_program_that_somebody_ended_is_the_one_where_nothing_keeps_the_hosts_apart(
+    seen: Callable[..., Outcome], there: Machine, hosts: list[str]
+) -> None:
+    found = of_reports(seen(one(), there, f"{MET}Terminated\n", "--json"))
+    assert found["hosts"] == hosts
+    label = found["cause"]["label"] if found["cause"] else None
+    assert label == ("interrupted" if hosts else None)
+
+
 def test_less_than_all_of_both_is_said(seen: Callable[..., Outcome]) -> None:
     outcome = seen(one(), two(rules=None), WAITS)
     said = " ".join(outcome.out.split())

@@ -20,6 +20,7 @@ BY_A_REPORT = {
     ("peer-is-this-host", "loopback"),
     ("peer-not-ready", "ends-connection-not-taken"),
     ("peer-not-ready", "ends-program-stopped"),
+    ("firewall", "ends-tcp-unanswered"),
 }
 
 

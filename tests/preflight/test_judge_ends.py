@@ -31,7 +31,7 @@ from rdmadiag.view.reconcile import devices, ports
 from tests.preflight.rules.test_neighbours import ARP, table
 from tests.preflight.test_judge_route import host
 from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule, verdict
-from tests.sources.test_programs import GIVEN_UP, HEAD, LISTEN, TCP, WAITS
+from tests.sources.test_programs import AGAIN, GIVEN_UP, HEAD, LISTEN, TCP, WAITS
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
@@ -259,6 +259,17 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
     "a connection of a third host": (
         one(),
         two(files={TCP: HEAD + LISTEN + GIVEN_UP.replace("010200C0", "090200C0")}),
+        [],
+    ),
+    "data that is sent again and again": (
+        one(),
+        two(files={TCP: HEAD + AGAIN.format(6)}),
+        [("ends-tcp-unanswered", "warn", "node2")],
+    ),
+    "data that was sent again once": (one(), two(files={TCP: HEAD + AGAIN.format(1)}), []),
+    "data for a third host": (
+        one(),
+        two(files={TCP: HEAD + AGAIN.format(6).replace("010200C0", "090200C0")}),
         [],
     ),
     "a program that is stopped": (
@@ -515,6 +526,21 @@ def test_of_two_subnets_the_one_in_which_the_peer_was_not_looked_for_is_off(
     assert found.findings[0].hosts == hosts
 
 
+def test_of_two_subnets_the_one_that_the_other_host_has_not_is_off() -> None:
+    both = two().change(netdevs=(replace(two().netdevs[0]), *with_dummy(two()).netdevs[1:]))
+    rows = roce_rows("dummy0", "0c:42:a1:00:09:09", "203.0.113.1")
+    second = replace(
+        both.devices[0],
+        name="mlx5_9",
+        uverbs=9,
+        ports=(replace(both.devices[0].ports[0], netdev="dummy0", gids=rows),),
+    )
+    there = both.change(devices=(*both.devices, second))
+    used = frozenset({"192.0.2.1", "203.0.113.1"})
+    assert said(judged(one(), there, used))[0] == ("cm-no-way", "critical", "node2")
+    assert said(judged(one(), there)) == []
+
+
 def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
     here = one(
         neighbours={ROW: (REACHABLE, PEER_MAC), ("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)}
@@ -523,6 +549,9 @@ def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
     assert (found.heard, found.unanswered) == (("node1",), (("node1", "192.0.2.9"),))
     old = one(neighbours={("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 500.0)})
     assert judged(old, two()).unanswered == ()
+    asks = AGAIN.format(2).replace(" 01 0", " 02 0").replace("010200C0", "090200C0")
+    here = one(files={TCP: HEAD + asks.replace("020200C0", "010200C0")})
+    assert judged(here, two()).unanswered == (("node1", "192.0.2.9"),)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from lab.machine import with_counters
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.job import TcpState
-from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Untaken
+from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Unacknowledged, Untaken
 from rdmadiag.sources.programs import (
     parse_cgroup_events,
     parse_freezer_state,
@@ -32,6 +32,9 @@ BUSY = (
 WAITS = BUSY.replace(" 7\n", " 0\n")
 GIVEN_UP = WAITS.replace(" 01 ", " 08 ")
 OTHER_PORT = WAITS.replace("020200C0:4853", "020200C0:0016")
+AGAIN = BUSY.replace(
+    "00000000:00000000 00:00000000 00000000", "0000006D:00000000 01:000002C0 {:08X}"
+)
 TCP = "/proc/self/net/tcp"
 ONE = (Listener("0.0.0.0", 18515, 2),)
 PEER = ("192.0.2.2", 18515, "192.0.2.1", 40112)
@@ -51,12 +54,31 @@ PEER = ("192.0.2.2", 18515, "192.0.2.1", 40112)
 def test_a_connection_without_an_inode_waits_for_its_listener(
     rows: str, untaken: tuple[Untaken, ...]
 ) -> None:
-    assert parse_tcp((HEAD + LISTEN + rows).encode()) == (ONE, untaken)
+    assert parse_tcp((HEAD + LISTEN + rows).encode()) == (ONE, untaken, ())
 
 
 def test_of_a_listener_at_which_nothing_waits_no_connection_does() -> None:
     idle = LISTEN.replace("00000002", "00000000")
-    assert parse_tcp((HEAD + idle + WAITS).encode()) == ((Listener("0.0.0.0", 18515, 0),), ())
+    assert parse_tcp((HEAD + idle + WAITS).encode()) == ((Listener("0.0.0.0", 18515, 0),), (), ())
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (AGAIN.format(6), (Unacknowledged(*PEER, TcpState.ESTABLISHED, 109, 6),)),
+        (
+            AGAIN.format(10).replace(" 01 0000006D", " 04 0000006D"),
+            (Unacknowledged(*PEER, TcpState.FIN_WAIT1, 109, 10),),
+        ),
+        (AGAIN.format(0), ()),  # sent, and it may be acknowledged yet
+        (AGAIN.format(6).replace(" 01:0", " 02:0"), ()),  # keepalive
+    ],
+    ids=["six times", "after its program ended", "once", "keepalive"],
+)
+def test_what_is_sent_again_and_again_is_not_answered(
+    row: str, found: tuple[Unacknowledged, ...]
+) -> None:
+    assert parse_tcp((HEAD + row).encode()) == ((), (), found)
 
 
 @pytest.mark.parametrize("raw", [b"", b"nothing\n", f"{HEAD}fish\n".encode()])

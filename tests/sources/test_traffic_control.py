@@ -19,6 +19,8 @@ from rdmadiag.facts.traffic_control import (
 from rdmadiag.host import netlink
 from rdmadiag.sources.traffic_control import (
     parse_bucket,
+    parse_ceilings,
+    parse_default_classes,
     parse_filters,
     parse_netem,
     parse_qdiscs,
@@ -355,6 +357,42 @@ def test_filters_are_read_of_netdevs_with_a_place_for_them() -> None:
     assert none == TrafficControl((), ())
 
 
+def htb(default: int) -> bytes:
+    """struct tc_htb_glob, in a qdisc's options."""
+    return attributes((2, struct.pack("=IIIII", 3, 10, default, 0, 0)))
+
+
+def htb_class(handle: int, ceiling: int, wide: int = 0) -> bytes:
+    """struct tc_htb_opt: a rate of 1000 bytes a second, and its ceiling."""
+    parms = struct.pack("=8xI8xI20x", 1000, ceiling)
+    more = ((7, struct.pack("=Q", wide)),) if wide else ()
+    options = attributes((1, parms), *more)
+    head = struct.pack("=BxxxiIII", 0, 2, handle, 0x10000, 0)
+    return netlink.request(40, 0, head + attributes((1, b"htb\0"), (2, options)))
+
+
+def of_htb(default: int, *classes: bytes) -> dict[str, bytes]:
+    head = struct.pack("=BxxxiIII", 0, 2, 0x10000, ROOT, 2)
+    root = netlink.request(36, 0, head + attributes((1, b"htb\0"), (2, htb(default))))
+    return {"route-getqdisc": root, "route-gettclass-2": b"".join(classes)}
+
+
+@pytest.mark.parametrize(
+    ("default", "rates"),
+    [(0x30, [4_000_000]), (0x31, [5_000_000_000]), (0x32, []), (0, [])],
+    ids=["of a class", "of a fast class", "of no class", "none"],
+)
+def test_of_htb_the_ceiling_of_the_default_class_counts(default: int, rates: list[int]) -> None:
+    classes = (htb_class(0x10030, 4_000_000), htb_class(0x10031, 0xFFFFFFFF, 5_000_000_000))
+    found = control(**of_htb(default, *classes))
+    assert not isinstance(found, Missing)
+    assert [each.bytes_per_second for each in found.qdiscs] == rates
+
+
+def test_classes_that_make_no_sense_leave_the_qdiscs_unknown() -> None:
+    assert isinstance(control(**of_htb(0x30, b"\0")), Missing)
+
+
 def test_filters_that_could_not_be_read_are_missing() -> None:
     found = control(**{"route-getqdisc": qdisc(2, b"clsact", CLSACT)})
     assert not isinstance(found, Missing)
@@ -365,6 +403,8 @@ def test_filters_that_could_not_be_read_are_missing() -> None:
 @given(raw=st.binary(max_size=160))
 def test_any_bytes_are_rows_or_missing(raw: bytes) -> None:
     assert isinstance(parse_qdiscs(raw, NAMES), tuple | Missing)
+    assert isinstance(parse_default_classes(raw), dict | Missing)
+    assert isinstance(parse_ceilings(raw), dict | Missing)
     assert isinstance(parse_filters(raw, NAMES, IN), tuple | Missing)
     assert isinstance(parse_netem(raw), Netem | None)
 

@@ -165,6 +165,7 @@ ROWS: Final = (
     Cause(
         "qp-too-large",
         "more work requests than the device allows (max_qp_wr, max_sge)",
+        confirmed_by=("rsocket-inline-large",),
         linux=("ibv_devinfo -v -d {device} | grep -E 'max_qp_wr|max_sge'", DMESG),
     ),
     Cause(

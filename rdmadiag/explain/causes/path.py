@@ -112,7 +112,11 @@ ROWS: Final = (
     Cause(
         "firewall",
         "perhaps a firewall drops the connection",
-        {"no_peer": "a firewall drops the TCP connection"},
+        {
+            "no_peer": "a firewall drops the TCP connection",
+            "ends-tcp-unanswered": "TCP between the hosts is dropped: a firewall, or a middlebox "
+            "that has forgotten the connection",
+        },
         confirmed_by=(
             *("filter-drops-tcp", "filter-drops-rdma"),
             *("firewall-drops-tcp", "firewall-drops-rdma"),

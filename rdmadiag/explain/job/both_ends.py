@@ -26,7 +26,11 @@ _OF_THE_WAY: Final = frozenset(
 """Causes that a line names of the way to the peer; those of the peer begin with "peer-"."""
 
 _EMPTY_END: Final[Labels] = ("gid-row-empty", "no-gid-given", "no-usable-gid")
-_NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects", "peer-address-wrong")
+_NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects")
+_AT_ANOTHER: Final[Labels] = ("peer-address-wrong",)
+_NOT_AT_OWN_PORT: Final[Labels] = ("peer-not-listening", "peer-address-wrong")
+"""The server waits: where the client went to the port that such programs take by themselves, the
+server was given another one; else it is the client that may have been."""
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
 _NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
@@ -77,6 +81,7 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
         or _waited(one, other)
         or _waited(other, one)
         or _neither_met(one, other)
+        or _ended(one, other)
     )
 
 
@@ -200,7 +205,8 @@ def _waited(part: Part, other: Part) -> Compared | None:
     listens = there in (Reached.WAITING, Reached.OWN_END)
     if first.meaning.what == "side-channel" and listens:
         said = f"{where}it waits for its client: {other.talk.text}"
-        return Compared(part, first, all_stated(_NOT_MET), (said,))
+        where_it_went = _NOT_AT_OWN_PORT if part.talk.went_to_own_port else _AT_ANOTHER
+        return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
     if first.meaning.what == "rejected" and there is Reached.NOTHING:
         label = first.meaning.causes[0].label if first.meaning.causes else None
         if label == "peer-refused" and not other.occurrences:
@@ -257,6 +263,16 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
     seen = _stopped(client) or _stopped(other if client is one else one)
     assert seen is not None
     return Compared(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
+
+
+def _ended(one: Part, other: Part) -> Compared | None:
+    """Neither says an error, and somebody ended one of them: that may be why, or by its hanging."""
+    ended = [part for part in (one, other) if part.talk.is_ended and part.talk.is_stopped]
+    if len(ended) != 1 or any(map(_failed, (one, other))):
+        return None
+    seen = _stopped(ended[0])
+    assert seen is not None
+    return Compared(ended[0], seen, (), (f"{ended[0].where}: somebody ended it (SIGTERM)",))
 
 
 def _failed(part: Part) -> bool:

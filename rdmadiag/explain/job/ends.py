@@ -13,6 +13,7 @@ from typing import Final
 from rdmadiag.explain.causes import stated
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
+from rdmadiag.explain.log.kind import STOPPED
 from rdmadiag.facts import known
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.naming import NamingFacts
@@ -49,6 +50,7 @@ LABELS: Final = {
     "ends-layers-differ": "peer-unreachable",
     "ends-not-heard": "peer-unreachable",
     "cm-neighbour-failed": "peer-unreachable",
+    "ends-tcp-unanswered": "firewall",
 }
 """Rule of two reports → the cause of a failure that it proves; of one severity the first counts."""
 
@@ -73,9 +75,11 @@ _OF_RDMA_PACKETS: Final = frozenset({"filter-drops-rdma", "firewall-drops-rdma"}
 _ORDER: Final = {rule: place for place, rule in enumerate(LABELS)}
 _OF_DATA: Final = frozenset({"ends-mtu-differs"})
 """What lets a connection be made, and breaks it later."""
-_OF_NEIGHBOURS: Final = frozenset({"cm-neighbour-failed", "ends-not-heard", "ends-layers-differ"})
+_OF_NEIGHBOURS: Final = frozenset(
+    {"cm-neighbour-failed", "ends-not-heard", "ends-layers-differ", "ends-tcp-unanswered"}
+)
 """Once data was to be sent the ends had met: what is lost since is lost on the way."""
-_AT_NEITHER: Final = frozenset({"cm-neighbour-failed", "ends-no-carrier"})
+_AT_NEITHER: Final = frozenset({"cm-neighbour-failed", "ends-no-carrier", "ends-tcp-unanswered"})
 _CONNECTING: Final = frozenset({Stage.CONNECT, Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE})
 
 _ON_THE_WAY: Final = frozenset(
@@ -181,7 +185,7 @@ def _of_own_way(story: Story, own: Mapping[str, Sequence[Finding]]) -> Place | N
     first = story.first
     if first is None and not _is_silent(story):
         return None
-    if first is not None and not _is_of_the_way(first.failure):
+    if first is not None and not (_is_of_the_way(first.failure) or _is_own_way(first.failure)):
         return None
     by_tcp = first is not None and first.failure.stage is Stage.CONNECT
     found = [
@@ -222,6 +226,7 @@ def _of_no_finding(
         _stranger(story, judged, addresses)
         or _without_route(story, found)
         or _of_other_service(story, found)
+        or _ended(story.first, found)
     )
     return found if other is None else _placed(found, other)
 
@@ -404,6 +409,20 @@ def _of_other_service(story: Story, found: OfReports) -> Place | None:
     return _wrong_address(text), first.who.host, f"name {given.tried}"
 
 
+def _ended(first: FirstFailure | None, found: OfReports) -> Place | None:
+    """The host whose program somebody ended while it only waited, where nothing of either host
+    keeps back what it waits for.
+    """
+    if first is None or first.who.host is None or not found.is_clear:
+        return None
+    label = "interrupted"
+    if first.failure.what != STOPPED or all(each.label != label for each in first.failure.causes):
+        return None
+    text = f"{first.where}: it was ended (SIGTERM), and the reports have nothing against the way"
+    cause = LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
+    return cause, first.who.host, "its process"
+
+
 def _wrong_address(text: str) -> LikelyCause:
     label = "peer-address-wrong"
     return LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
@@ -506,6 +525,14 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_own_way(failure: Failure) -> bool:
+    """Whether a report confirms a cause of the way, which is then at the host of that report."""
+    return any(
+        each.standing == Standing.CONFIRMED and each.label in OWN_WAY.values()
+        for each in failure.causes[:1]
+    )
 
 
 def _is_of_the_way(failure: Failure) -> bool:

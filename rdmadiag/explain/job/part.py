@@ -51,6 +51,7 @@ NEEDLES: Final = {
     b"limit exceeded": 3,
     b"aborted": 3,
     b"hangup": 3,
+    b"terminated": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 

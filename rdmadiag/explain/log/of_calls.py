@@ -33,7 +33,9 @@ FAILED: Final = late(
 )
 SUCCEEDED: Final = late(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
-    r"|(?<!failed )(?<!failed: )(?<!errno says: )(?<!errno: 0, )success\w*|error correction"
+    r"|(?<!failed )(?<!failed: )(?<!errno says: )(?<!errno: 0, )"
+    # perror of a call of rsockets that failed, and set no errno
+    r"(?<!rpoll: )(?<!rsend: )(?<!rrecv: )(?<!rconnect: )success\w*|error correction"
     r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )

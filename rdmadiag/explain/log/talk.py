@@ -70,8 +70,8 @@ _STEP: Final = late(
 )
 # perftest and ibv_*_pingpong, of the TCP connection: an address, or a name and a port.
 _CONNECTS_TO: Final = late(
-    rb"\bconnect to (?:(?P<address>[0-9a-f.:]{3,45}?)(?::[0-9]{1,5})?"
-    rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):[0-9]{1,5})(?:\s|$)",
+    rb"\bconnect to (?:(?P<address>[0-9a-f.:]{3,45}?)(?::(?P<port>[0-9]{1,5}))?"
+    rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):(?P<its_port>[0-9]{1,5}))(?:\s|$)",
     re.IGNORECASE,
 )
 # What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
@@ -88,6 +88,12 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"Hangup": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
+# Whoever ends a program that hangs leaves it, too: it says less than the others.
+_ENDED: Final = late(
+    rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?Terminated(?: {2,}\S.*)?\s*$"
+)
+_OWN_PORT: Final = 18515
+"""Of perftest and the pingpongs, where -p gives no other."""
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
 _HEADER: Final = late(
     r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
@@ -140,11 +146,16 @@ class Talk:
     iterations: int | None = None
     died: bytes = b""  # "Killed": as its shell said
     tried: str | None = None  # the address or name that it could not connect to
+    tried_port: int | None = None
+    is_ended: bool = False  # "Terminated", which its shell said: somebody ended it
 
     def look(self, line: bytes, number: int) -> None:
         """At a line of whatever meaning: an address that was not reached, a signal."""
         if found := _CONNECTS_TO.search(line[:512]):
             self.tried = (found["address"] or found["name"]).decode()
+            port = found["port"] or found["its_port"]
+            self.tried_port = int(port) if port else None
+        self.is_ended = self.is_ended or bool(_ENDED.match(line[:512]))
         if found := _DIED.match(line[:512]):
             self.died = found["how"]
             self.line, self.text = number, line.decode("utf-8", "replace").strip()[:400]
@@ -193,6 +204,11 @@ class Talk:
         return Reached.OWN_END if which == "local" else Reached.BOTH_ENDS
 
     @property
+    def went_to_own_port(self) -> bool:
+        """Whether it went to the port that such programs take by themselves."""
+        return self.tried_port == _OWN_PORT
+
+    @property
     def is_stopped(self) -> bool:
         """It said where it is, and of no result.
 
@@ -216,7 +232,8 @@ class Talk:
         """What it means that nothing followed; for a test that has stopped."""
         over_tcp = self.reached < Reached.BOTH_ENDS
         stage = Stage.CONNECT if over_tcp else Stage.DATA
-        causes = all_stated(_UNANSWERED if over_tcp else self._lost(), "no_peer")
+        labels = _UNANSWERED if over_tcp else self._lost()
+        causes = all_stated((*labels, "interrupted") if self.is_ended else labels, "no_peer")
         look = _OVER_TCP if over_tcp else _OVER_RDMA
         return self._meaning(STOPPED, Kind.CONSEQUENCE, stage, causes, look)
 

@@ -192,7 +192,9 @@ BOTH: Final = (
     "invalid hostname or ip address",
     "start a server and wait for", ": invalid option", ": unrecognized option", ": option '",
     ": option requires an", "(valid range is ", "command or flag", "message size should be",
-    "usage: ", "rping -",
+    "invalid command line. please", "invalid count ", "invalid option argument for -",
+    "invalid option substring", "rpoll: success", "rconnect: success", "rsend: success",
+    "rrecv: success", "usage: ", "rping -",
     # rdmadiag's own: explain.log.signs.own
     "not attempted  ", "turned away ", "failed  at ", "_mismatch: ", "_not_active: ", "_unusable: ",
     "not_permitted: ", "mtu_above_port: ", "another_device: ",

@@ -70,6 +70,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("device node's number", process.number_of_node),
         Need("libraries", process.libraries),
         Need("names of providers to load", part("process.library.configured", (Why.ABSENT,))),
+        Need("settings of rsockets", part("process.rsocket_inline", (Why.ABSENT,))),
         Need("locked-memory limit", part("process.memlock"), ("memlock-too-low",)),
         Need("capabilities", process.process_capabilities),
         Need("environment", part("process.environment")),

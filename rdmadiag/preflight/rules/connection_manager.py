@@ -19,6 +19,7 @@ _GIDS: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/c
 _RP_FILTER: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
 _NODE: Final = "rdma_cm"
 _STRICT: Final = 1
+_INLINE: Final = 1024
 _PROTOCOLS: Final = (Protocol.ROCE, Protocol.IWARP)
 
 
@@ -426,8 +427,36 @@ def iwarp_port_mapper_absent(this: Rule, case: Case) -> Iterator[Finding]:
             )
 
 
+@rule(
+    "rsocket-inline-large",
+    Severity.WARN,
+    "rsockets are set to send more inline than devices take",
+    "/etc/rdma/rsocket/inline_default asks for queue pairs that send so many bytes inline, for all "
+    f"programs that use rsockets (rstream, rcopy, LD_PRELOAD of librspreload). More than {_INLINE} "
+    "is more than most devices take: rdma_create_qp fails with EINVAL, and the program says only "
+    "that it is not connected. The other end sees a connection that is refused. Without the file "
+    "it is 64.",
+    ("https://man7.org/linux/man-pages/man7/rsocket.7.html",),
+    remedy=(
+        "cat /etc/rdma/rsocket/inline_default",
+        "sudo rm /etc/rdma/rsocket/inline_default   # 64, as without it",
+    ),
+    needs=("devices", "settings of rsockets"),
+)
+def rsocket_inline_large(this: Rule, case: Case) -> Iterator[Finding]:
+    """The sizes of queues are cut to what the device has (rs_set_qp_size); this is not."""
+    process = known(case.evidence.process)
+    wanted = known(process.rsocket_inline) if process and case.devices else None
+    if wanted is not None and wanted > _INLINE:
+        yield this.finding(
+            f"rsockets ask for {wanted} bytes inline",
+            evidence=[Proof("process", "/etc/rdma/rsocket/inline_default", str(wanted))],
+        )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     rdma_cm_node,
+    rsocket_inline_large,
     address_not_local,
     address_of_other_netdev,
     address_without_gid,

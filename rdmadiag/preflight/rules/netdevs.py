@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev, NetDevFacts, Why
+from rdmadiag.facts import Missing, NetDev, NetDevFacts, NldevDevice, Why, known, present
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
-from rdmadiag.facts.ib import MTU_BYTES, roce_mtu
+from rdmadiag.facts.ib import MTU_BYTES, DriverId, roce_mtu
+from rdmadiag.facts.routing import BridgePortState
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.proofs import seen, verbs_answer
@@ -390,9 +391,107 @@ def netdev_is_bridge_port(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "bridge-forwards-nothing",
+    Severity.CRITICAL,
+    "No port of the bridge forwards",
+    "The address that the port sends from is on a bridge, and none of the bridge's ports that have "
+    "a link is in the state forwarding: the spanning tree has not settled yet (listening, "
+    "learning: 30 seconds after a port came up), or blocks them, or somebody has disabled them. "
+    "Nothing leaves the host by it, and nothing comes in.",
+    ("https://docs.kernel.org/networking/bridge.html",),
+    remedy=(
+        "bridge link show   # state",
+        "ip -d link show {netdev} | grep -o 'stp_state . \\|forward_delay [0-9]*'",
+        "sudo ip link set dev {netdev} type bridge stp_state 0   # where no loop is possible",
+    ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "netdev", "routing"),
+)
+def bridge_forwards_nothing(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the states of the links below it; one without any state is no port that is known."""
+    routing = case.evidence.routing
+    links = () if isinstance(routing, Missing) else routing.links
+    for port, netdev in _routed(case):
+        ports = [each for each in links if each.master == netdev.name and each.carrier]
+        states = [each.port_state for each in ports]
+        if netdev.kind != "bridge" or not ports or None in states:
+            continue
+        if BridgePortState.FORWARDING in states:
+            continue
+        yield this.finding(
+            f"no port of {netdev.name}, which {port.name} sends from, forwards",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                Proof("routing", f"{each.name} IFLA_BRPORT_STATE", seen(each.port_state))
+                for each in ports[:4]
+            ],
+            fill={"netdev": netdev.name},
+        )
+
+
+@rule(
+    "netdev-of-two-devices",
+    Severity.WARN,
+    "Two RDMA devices are on one netdev",
+    "A software device (rxe, siw) shares its netdev, and so the addresses, with another RDMA "
+    "device. A program that names its device gets that one; rdma_cm goes by an address, and takes "
+    "the device that has it and was registered first (cma_acquire_dev). The peer's may be of "
+    "another protocol: RoCE and iWARP do not talk, and the peer seems not to listen. Where both "
+    "are of RoCE the software one is slower by orders of magnitude.",
+    ("https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c",),
+    remedy=(
+        "rdma link   # which of them is meant?",
+        "sudo rdma link delete {software}   # the software one that is not",
+    ),
+    needs=("ports", "nldev"),
+)
+def netdev_of_two_devices(this: Rule, case: Case) -> Iterator[Finding]:
+    """By NDEV_NAME, which nldev gives of netdevs of this network namespace alone."""
+    nldev = case.evidence.nldev
+    if isinstance(nldev, Missing):
+        return
+    for _, port in case.ports:
+        own = port.nldev.netdev if port.nldev else None
+        if own is None or isinstance(own, Missing):
+            continue
+        there = sorted((d for d in nldev.devices if own in _netdevs_of(d)), key=_registered)
+        software = [each.name for each in there if _is_made_of_a_netdev(each)]
+        if len(there) < 2 or not software:
+            continue
+        names = [each.name for each in there]
+        yield this.finding(
+            f"{own} has the devices {' and '.join(names)}: of its addresses rdma_cm takes "
+            f"{names[0]}",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                Proof("nldev", f"{each.name} NDEV_NAME", f"{own} ({seen(each.protocol)})")
+                for each in there
+            ],
+            fill={"software": next((e for e in software if e != port.device), software[0])},
+        )
+
+
+def _netdevs_of(device: NldevDevice) -> frozenset[str]:
+    return frozenset(known(each.netdev) or "" for each in present(device.ports))
+
+
+def _registered(device: NldevDevice) -> int:
+    """Indexes are given in the order of registration (assign_name of core/device.c)."""
+    return device.index
+
+
+def _is_made_of_a_netdev(device: NldevDevice) -> bool:
+    driver = device.chardev if isinstance(device.chardev, Missing) else device.chardev.driver
+    return driver in (DriverId.RXE, DriverId.SIW)
+
+
 RULES: Final[tuple[Rule, ...]] = (
     soft_roce_on_other_netdev,
     netdev_is_bridge_port,
+    bridge_forwards_nothing,
+    netdev_of_two_devices,
     mtu_differs_in_subnet,
     mtu_below_netdev,
     arp_flux,

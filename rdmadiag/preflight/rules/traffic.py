@@ -240,7 +240,8 @@ def _said(netem: Netem) -> str:
     Severity.WARN,
     "A rate limits what a software device sends",
     "The qdisc of the netdev of a software device lets less than 100 Mbit/s out, a token bucket "
-    "(tbf), cake, or fq of each flow; or its bucket is smaller than a full frame. RoCE does not "
+    "(tbf), cake, fq of each flow, or the default class of htb; or its bucket is smaller than a "
+    "full frame. RoCE does not "
     "slow down for a full queue: what exceeds it is dropped and sent again until the queue pair "
     "gives up. Critical where no full frame fits into the bucket: each is dropped. A NIC's own "
     "RDMA does not pass it.",

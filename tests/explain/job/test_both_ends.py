@@ -105,6 +105,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         ("\n", WAITS, "right.log", "firewall"),
         (WAITS, WAITS, "right.log", "peer-not-started"),
         (MET, MET_BACK, "left.log", "roce-port-dropped"),
+        (MET, MET_BACK + "Terminated\n", "right.log", "roce-port-dropped"),
         (
             "cma event RDMA_CM_EVENT_REJECTED, error 28\n",
             "ibv_create_comp_channel failed\nsetup_qp failed: 24\n",
@@ -144,6 +145,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "a client that says nothing, and a server that waits",
         "two servers that wait",
         "both have the other's address, and no data",
+        "the same, and somebody ended one",
         "one failed of itself, the other was refused",
         "one failed of itself, the other lost it",
     ],
@@ -209,3 +211,17 @@ def test_a_program_that_a_signal_ended_failed_and_its_peer_only_waited(
 def test_a_program_that_failed_before_its_shell_spoke_failed_by_that() -> None:
     where, label, _ = told("Couldn't allocate MR\nSegmentation fault\n", LOCAL.format(gid=THERE))
     assert (where, label) == ("left.log", "memlock")
+
+
+@pytest.mark.parametrize(
+    ("port", "label"), [(18515, "peer-not-listening"), (18599, "peer-address-wrong")]
+)
+def test_where_the_other_waits_the_end_that_left_the_usual_port_is_thought_of(
+    port: int, label: str
+) -> None:
+    refused = LOCAL.format(gid=HERE) + f"Couldn't connect to 192.0.2.2:{port}\n"
+    first = placed({"left.log": refused, "right.log": LOCAL.format(gid=THERE)}).first
+    assert first is not None
+    labels = [each.label for each in first.failure.causes]
+    of_ports = ("peer-not-listening", "peer-address-wrong")
+    assert next(each for each in labels if each in of_ports) == label

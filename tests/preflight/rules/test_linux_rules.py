@@ -10,6 +10,7 @@ from lab.machine import (
     V1,
     V2,
     BondData,
+    BridgePort,
     Device,
     GidRow,
     Gpu,
@@ -53,6 +54,7 @@ from rdmadiag.view.select import Selector
 
 MAC = "0c:42:a1:00:00:01"
 NETDEV = "ens1f0np0"
+LEARNING, FORWARDING = 2, 3
 V6 = "2001:db8::10"
 NO_GUID = "0000:0000:0000:0000"
 PCI = "mlx5_core 0000:08:00.0"
@@ -103,6 +105,27 @@ def bridge_port(kind: str) -> Machine:
     return roce_host().change(
         netdevs=(replace(own, master="above0"), NetDev("above0", mac=MAC, kind=kind))
     )
+
+
+def on_a_bridge(state: int) -> Machine:
+    """The RoCE host's address on a bridge, of which eth9 is a port in this state (BR_STATE_*)."""
+    (own,) = roce_host().netdevs
+    bridge = replace(own, name="br0", kind="bridge")
+    rows = roce_rows("br0", MAC, "192.0.2.10")
+    port = NetDev("eth9", master="br0", port=BridgePort(state))
+    return roce_host().with_port(gids=rows, netdev="br0").change(netdevs=(bridge, port))
+
+
+def with_siw(netdev: str | None) -> Machine:
+    """rxe on a netdev, and siw on this one."""
+    machine = soft(VETHS[0])
+    port = Port(gids={0: GidRow("9e16:713b:9bf1::", V1, None)}, netdev=netdev)
+    siw = Device("siw0", (port,), node_type="4: RNIC", protocol="iw", driver=DriverId.SIW, uverbs=9)
+    return machine.change(devices=(*machine.devices, siw))
+
+
+def with_inline(count: int) -> Machine:
+    return roce_host().change(files={"/etc/rdma/rsocket/inline_default": f"{count}\n"})
 
 
 def driven(data: BondData, *legs: LegData) -> Machine:
@@ -381,6 +404,13 @@ ROWS = [
         bridge_port("bridge"),
         bridge_port("vrf"),
     ),
+    (
+        "bridge-forwards-nothing",
+        "critical",
+        on_a_bridge(LEARNING),
+        on_a_bridge(FORWARDING),
+    ),
+    ("rsocket-inline-large", "warn", with_inline(8000), with_inline(1024)),
     ("arp-flux", "warn", two_roce().change(arp_ignore=0), two_roce().change(arp_ignore=1)),
     ("hop-limit-low", "warn", by_a_gateway(7), by_a_gateway(8)),
     ("xdp-at-port", "warn", with_xdp(2), with_xdp(0)),
@@ -546,6 +576,19 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
+    ("netdev", "rules"),
+    [(VETHS[0].name, ["netdev-of-two-devices"]), (None, [])],
+    ids=["the same", "another namespace's"],
+)
+def test_a_netdev_has_one_device(netdev: str | None, rules: list[str]) -> None:
+    found = [each for each in findings(with_siw(netdev), "rxe0") if "two" in each.rule]
+    assert [each.rule for each in found] == rules
+    for each in found:
+        assert "rdma_cm takes rxe0" in each.summary
+        assert each.remedy[-1].startswith("sudo rdma link delete siw0")
+
+
+@pytest.mark.parametrize(
     ("rule", "severity", "broken"), [row[:3] for row in ROWS], ids=[row[0] for row in ROWS]
 )
 def test_one_change_gives_one_finding(rule: str, severity: str, broken: Machine | Evidence) -> None:
@@ -566,7 +609,8 @@ def test_its_healthy_neighbour_is_not_spoken_of(rule: str, healthy: Machine) -> 
     assert said(healthy) == []
 
 
-_BESIDE_OTHERS = {"bond-hash-one-leg"}  # stands beside bonded-ports: below
+# Stands beside bonded-ports: below; beside what else is said of a device of iWARP.
+_BESIDE_OTHERS = {"bond-hash-one-leg", "netdev-of-two-devices"}
 
 
 def test_each_rule_has_a_row() -> None:

@@ -19,8 +19,10 @@ from tests.sources.test_traffic_control import (
     flower,
     fq,
     gact,
+    htb_class,
     mirred,
     netem,
+    of_htb,
     police,
     qdisc,
     rule,
@@ -182,6 +184,14 @@ CASES = {
     "fq that lets each flow have 8 Mbit/s": (
         soft(**{"route-getqdisc": qdisc(2, b"fq", ROOT, fq(1_000_000))}),
         [("shaper-at-port", "warn")],
+    ),
+    "a default class of htb of 8 Mbit/s": (
+        soft(**of_htb(0x30, htb_class(0x10030, 1_000_000))),
+        [("shaper-at-port", "warn")],
+    ),
+    "a default class of htb of 8 Gbit/s": (
+        soft(**of_htb(0x30, htb_class(0x10030, 1_000_000_000))),
+        [],
     ),
     "fq without a rate": (soft(**{"route-getqdisc": qdisc(2, b"fq", ROOT, fq(0xFFFFFFFF))}), []),
     "a queue of one byte less than a frame": (

@@ -55,14 +55,27 @@ SIGNS: Final = (
         r"parser function exited with error",
         ("argument-refused", "device-lacks-capability"),
     ),
+    # An option took the next one for the name that it was to have: a variable was not set.
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\bib device -[a-z-]{1,20} not found",
+        ("argument-refused", "device-absent"),
+        ("# the option before it has no value: is a variable of the script empty?",),
+        errno=Errno.LAST,
+    ),
     # perftest names what it refuses on a line before.
     sign(
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        r"^invalid command or flag\.$|^message size should be between \d+ and \d+$"
+        r"^invalid command (?:or flag\.$|line\. please check)"
+        r"|^message size should be between \d+ and \d+$"
         # rping.c of librdmacm
-        r"|^invalid size -?\d+ \(valid range is \d+ to \d+\)$"
+        r"|^invalid (?:size -?\d+ \(valid range is \d+ to \d+\)|count -?\d+)$"
+        # perftest.c of UCX
+        r"|\binvalid option (?:argument for -|substring argument at position )\w+$"
         # of getopt_long
         rf"|^(?:[^ ]{{0,200}}/)?{_TOOL}: (?:(?:invalid|unrecognized|illegal) option\b"
         r"|option (?:requires an argument|'[^ ]{1,40}' (?:requires an argument"
@@ -102,6 +115,16 @@ SIGNS: Final = (
         ("peer-not-listening", "peer-unreachable", "firewall"),
         ("# the peer: does its program listen, by RDMA too (rstream without -T s)?", AT_PEER),
         errno=Errno.LAST,
+    ),
+    # The connection was refused, or ended, and the socket has no error of its own any more.
+    sign(
+        "rsocket-not-connected",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\br(?:poll|connect|send|recv): success$",
+        ("peer-refused", "peer-gone", "peer-not-listening"),
+        ("# the peer: can its program make a queue pair? /etc/rdma/rsocket of it", AT_PEER),
+        errno=Errno.STALE,
     ),
     sign(
         "arguments-differ",
