@@ -960,7 +960,7 @@ class Machine:
             if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
                 link = _with_attribute(link, 1, octets)
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
-            addresses += b"".join(_address(netdev, index, text) for text in netdev.addresses)
+            addresses += _address_rows(netdev, index)
         return {"route-getlink": links, "route-getaddr": addresses}
 
     def _routing(self, recording: Recording) -> None:
@@ -1168,19 +1168,22 @@ def _ids(space: Space | bytes) -> Iterator[tuple[str, str]]:
     yield from (("vendor", f"{vendor:#06x}"), ("device", f"{number:#06x}"))
 
 
-def _address(netdev: NetDev, index: int, text: str) -> bytes:
-    """A row of `ip address` of the netdev with this index; `text` is address/prefix length."""
-    address, _, length = text.partition("/")
-    row = ifaddrmsg()
-    row["family"] = 10 if ":" in address else 2
-    row["prefixlen"] = int(length)
-    row["index"] = index
-    row["scope"] = 253 if address.startswith("fe80") else 0
-    kind = "IFA_ADDRESS" if ":" in address else "IFA_LOCAL"
-    row["attrs"] = [(kind, address), ("IFA_FLAGS", netdev.flags.get(address, 0x80))]
-    if peer := netdev.peers.get(address):
-        row["attrs"].append(("IFA_ADDRESS", peer))
-    return _encoded(row, 20)
+def _address_rows(netdev: NetDev, index: int) -> bytes:
+    """RTM_NEWADDR of each."""
+    rows = b""
+    for text in netdev.addresses:
+        address, _, length = text.partition("/")
+        row = ifaddrmsg()
+        row["family"] = 10 if ":" in address else 2
+        row["prefixlen"] = int(length)
+        row["index"] = index
+        row["scope"] = 253 if address.startswith("fe80") else 0
+        kind = "IFA_ADDRESS" if ":" in address else "IFA_LOCAL"
+        row["attrs"] = [(kind, address), ("IFA_FLAGS", netdev.flags.get(address, 0x80))]
+        if peer := netdev.peers.get(address):
+            row["attrs"].append(("IFA_ADDRESS", peer))
+        rows += _encoded(row, 20)
+    return rows
 
 
 def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:

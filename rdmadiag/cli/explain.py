@@ -152,10 +152,10 @@ def command(
     WHAT is
       errno NUMBER|NAME     errno 110, ETIMEDOUT; --platform, --stage
       wc STATUS|NAME        wc 12, RETRY_EXC_ERR; --vendor-err
-      state NUMBER|WORD     INIT, POLLING, ARMED; of a queue pair: RTR, IBV_QPS_ERR
+      state NUMBER|WORD     INIT, POLLING; of a queue pair: RTR, IBV_QPS_ERR
       env NAME[=VALUE]      NCCL_IB_GID_INDEX=3
-      reject NUMBER|NAME    reject 8, STALE_CONN: the status of RDMA_CM_EVENT_REJECTED
-      constant NAME         IBV_EVENT_PORT_ERR, RDMA_CM_EVENT_REJECTED, IBV_MTU_4096
+      reject NUMBER|NAME    8, STALE_CONN: the status of RDMA_CM_EVENT_REJECTED
+      constant NAME         IBV_EVENT_PORT_ERR, RDMA_CM_EVENT_REJECTED
       CODE                  a rule, a reason against RTR, a cause's label
       a file                the same as --log FILE
 

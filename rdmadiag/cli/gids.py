@@ -218,6 +218,14 @@ def _asking(
     return lambda port: picks(port, stacks if named else made_for(stacks, port), environment)
 
 
+def _no_index(port: "PortView") -> str:
+    """Why there is no index to set for an active port."""
+    from rdmadiag.view.reconcile import Protocol
+
+    by_gid = port.protocol in (Protocol.ROCE, Protocol.INFINIBAND)
+    return port.route.reason if by_gid else f"no stack sets one over {port.protocol}"
+
+
 def _settings(
     env_for: str, views: "Sequence[DeviceView]", environment: "Mapping[str, str] | Missing"
 ) -> int:
@@ -228,7 +236,9 @@ def _settings(
 
     fitting = routed(tuple(ports(views)))
     if not fitting:
-        note("no active RoCE port with a route GID")
+        active = next((each for each in ports(views) if each.is_active), None)
+        why = f"; {active.name}: {_no_index(active)}" if active else ""
+        note(f"no active RoCE port with a route GID{why}")
         return exits.UNKNOWN
     known = {} if isinstance(environment, Missing) else environment
     try:

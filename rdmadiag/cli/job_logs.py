@@ -22,6 +22,7 @@ from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.stamps import Stamp
 from rdmadiag.explain.job.story import FirstFailure, JobSource, Story
 from rdmadiag.explain.job.writers import NOBODY, Writer, marking, named, short
+from rdmadiag.host.layout import META, ROOT
 from rdmadiag.quoting import shell_word
 
 if TYPE_CHECKING:
@@ -104,6 +105,12 @@ def _below(path: str) -> Iterator[str]:
         yield path
         return
     for folder, folders, names in os.walk(path):
+        if META in names and ROOT in folders:  # its files are no logs
+            if folder == path:
+                how = f"rdmadiag preflight --from {shell_word(path)}"
+                raise NotRead(f"{path}: a snapshot, and no log: {how}")
+            folders.clear()
+            continue
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):
@@ -141,7 +148,7 @@ def reports_below(path: str, deadline: float) -> tuple[list[KnownHost], list[str
     snapshots = list(_snapshots(path))
     try:
         for each in texts(path, deadline):
-            if any(each.where.startswith(f"{folder}/") for folder in snapshots):
+            if any(f"{each.where}/".startswith(f"{folder}/") for folder in snapshots):
                 continue
             if each.content is None:
                 if each.chunks is not None:

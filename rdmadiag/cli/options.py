@@ -318,7 +318,7 @@ class Whole(click.IntRange):
 class Seconds(click.FloatRange):
     """A time; "nan" is within every range, and is none."""
 
-    name = "seconds"
+    name = "number of seconds"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -17,6 +17,7 @@ from typing import IO, Final
 
 from rdmadiag.frozen import dataclass
 from rdmadiag.host.given_file import open_given
+from rdmadiag.host.layout import META, ROOT
 
 MOST_FILES: Final = 1_000_000
 MOST_BYTES: Final = 16 << 30
@@ -30,6 +31,7 @@ _DEPTH: Final = 8
 _TOO_MUCH: Final = f"more than {MOST_BYTES >> 30} GiB in all: the rest is not read"
 _PACKED: Final = (".tar", ".tar.gz", ".tgz")
 STDIN: Final = "-"
+_SNAPSHOT: Final = "a snapshot, and no report: rdmadiag preflight --json --from FOLDER > HOST.json"
 
 
 class NotRead(Exception):
@@ -51,7 +53,7 @@ def texts(path: str, deadline: float) -> Iterator[Text]:
     """Every file below `path`, or stdin for "-", until `deadline` on time.monotonic's clock.
 
     Raises NotRead where there is nothing at `path`. Symbolic links to folders are not followed;
-    what begins with a dot is passed over.
+    what begins with a dot is passed over, and a snapshot is refused as a whole.
     """
     budget = _Budget()
     if path == STDIN:
@@ -98,6 +100,9 @@ def _folder(path: str, budget: _Budget) -> Iterator[Text]:
         except OSError as error:
             yield Text(folder, (), refused=error.strerror)
             continue
+        if {META, ROOT} <= {entry.name for entry in entries}:
+            yield Text(folder, _names(os.path.relpath(folder, path)), refused=_SNAPSHOT)
+            continue
         below = []
         for entry in entries:
             if entry.name.startswith("."):
@@ -114,16 +119,20 @@ def _folder(path: str, budget: _Budget) -> Iterator[Text]:
                     folder, (), refused=f"more than {MOST_FILES} files: the rest is not read"
                 )
                 return
-            try:
-                regular = entry.is_file()
-            except OSError as error:
-                yield Text(entry.path, (), refused=error.strerror)
-                continue
-            if regular:
-                yield from _file(entry.path, os.path.relpath(entry.path, path), budget, None)
-            else:
-                yield Text(entry.path, (), refused="neither a regular file nor a folder")
+            yield from _entry(entry, os.path.relpath(entry.path, path), budget)
         pending.extend(reversed(below))
+
+
+def _entry(entry: "os.DirEntry[str]", name: str, budget: _Budget) -> Iterator[Text]:
+    try:
+        regular = entry.is_file()
+    except OSError as error:
+        yield Text(entry.path, (), refused=error.strerror)
+        return
+    if regular:
+        yield from _file(entry.path, name, budget, None)
+    else:
+        yield Text(entry.path, (), refused="neither a regular file nor a folder")
 
 
 def _file(path: str, name: str, budget: _Budget, deadline: float | None) -> Iterator[Text]:

@@ -8,9 +8,9 @@ from rich.console import Console
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.render.console import Text, console, say, steps
-from rdmadiag.render.findings import record
+from rdmadiag.render.findings import preflight, record
 from rdmadiag.render.grid import Grid
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.plain import NO_DEVICE, counted, printable, shown
 from rdmadiag.view.capabilities import (
     Capability,
     Claim,
@@ -48,8 +48,9 @@ def show(
     out = to or console()
     if not devices and not silent:
         reason = why_unknown(evidence)
-        answer = f"cannot tell: {reason}" if reason else "no RDMA device"
+        answer = f"cannot tell: {reason}" if reason else NO_DEVICE
         say(out, Text(answer).append_text(record(host)))
+        steps(out, [preflight(host, "which step is missing")])
         return
     alike = _alike(devices)
     for number, rows in enumerate(alike):
@@ -57,6 +58,8 @@ def show(
         say(out, line.append_text(Text() if number else record(host)))
     for name, why in silent.items():
         say(out, f"{name}: not known: {printable(str(why))}")
+    if silent:
+        steps(out, [preflight(host, "why")])
     if quiet:
         return
     for rows in alike:

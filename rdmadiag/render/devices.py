@@ -9,9 +9,9 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.ranges import folded
 from rdmadiag.render.alike import alike, form
 from rdmadiag.render.console import Text, console, say, steps
-from rdmadiag.render.findings import record
+from rdmadiag.render.findings import preflight, record
 from rdmadiag.render.grid import Grid
-from rdmadiag.render.plain import counted, link, printable, shown, speed
+from rdmadiag.render.plain import NO_DEVICE, counted, link, printable, shown, speed
 from rdmadiag.view.discovery_path import FunctionPath, Step
 from rdmadiag.view.inventory import DeviceRow, PortRow, SeenBy, Sighting
 from rdmadiag.view.unshown import FAILED, unread_sources, why_unknown
@@ -30,13 +30,13 @@ def show(
     out = to or console()
     if not devices:
         reason = why_unknown(evidence)
-        answer = f"cannot tell: {reason}" if reason else "no RDMA device"
+        answer = f"cannot tell: {reason}" if reason else NO_DEVICE
         say(out, Text(answer).append_text(record(host)))
         for name, missing in unread_sources(evidence).items():
             if missing.why in FAILED and f"{name} {missing}" != reason:
                 say(out, f"{name} could not be read: {missing}")
         _functions(out, without)
-        steps(out, ["rdmadiag preflight   # which step is missing"])
+        steps(out, [preflight(host, "which step is missing")])
         return
     say(out, Text(_answer(devices)).append_text(record(host)))
     if quiet:

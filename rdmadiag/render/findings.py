@@ -47,6 +47,14 @@ def record(host: Identity | None) -> Text:
     return whose(host) if host and host.recorded else Text()
 
 
+def preflight(host: Identity | None, why: str) -> str:
+    """The line to paste that judges the same host, and why; where a record lies is not known."""
+    of = f" --sample {host.sample}" if host and host.sample else ""
+    if host and host.recorded and not of:
+        of = " --from RECORD"
+    return f"rdmadiag preflight{of}   # {why}"
+
+
 def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
     """Each rule's first finding of a severity, with the others that say the same elsewhere."""
     groups: dict[tuple[str, str], list[Finding]] = {}

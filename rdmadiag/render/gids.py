@@ -10,7 +10,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.render.console import Text, console, say, steps
-from rdmadiag.render.findings import record
+from rdmadiag.render.findings import preflight, record
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import shown
 from rdmadiag.view.gid_tables import PortPicks
@@ -39,12 +39,12 @@ def show(
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
     if unread:
-        steps(out, ["rdmadiag preflight   # what that means"])
+        steps(out, [preflight(host, "what that means")])
     elif not tables:
         unknown = why_unknown(evidence)
         answer = f"no GID table: {unknown}" if unknown else "no RDMA device on this host"
         say(out, Text(answer).append_text(whole))
-        steps(out, ["rdmadiag preflight   # which step is missing"])
+        steps(out, [preflight(host, "which step is missing")])
     for name, missing in unread_sources(evidence).items():
         if missing.why in FAILED and (tables or unread):
             say(out, f"{name} could not be read: {missing}")

@@ -10,11 +10,12 @@ from rdmadiag.facts import Identity, Missing
 from rdmadiag.gid.traffic_class import BY_STACK
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.verdict import Status, worse
-from rdmadiag.render.console import Text, console, in_view, say, word
-from rdmadiag.render.findings import answer, show_findings, whose
+from rdmadiag.render.console import Text, console, in_view, say, steps, word
+from rdmadiag.render.findings import answer, preflight, show_findings, whose
 from rdmadiag.render.grid import Grid, Indented
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.plain import NO_DEVICE, counted, printable, shown
 from rdmadiag.view.lossless import Cell, Chain, EndsDiffer, LosslessPort
+from rdmadiag.view.unshown import is_without_devices
 
 Peer = tuple[Identity, LosslessVerdict, tuple[LosslessPort, ...]]
 
@@ -43,6 +44,8 @@ def show(
         return
     with in_view(out, line):
         say(out, line)
+        if not ports:
+            steps(out, [preflight(host, "what is missing")])
         _show_ports(out, ports)
         if peer:
             _show_peer(out, peer, differences)
@@ -62,7 +65,7 @@ def _line(
 ) -> Text:
     if not ports:
         lost = (f"{name} could not be read: {why}" for name, why in missing.items())
-        why = printable(next(lost, _NONE))
+        why = NO_DEVICE if is_without_devices(missing) else printable(next(lost, _NONE))
         return word(Status.UNKNOWN).append(f"  {why}").append_text(whose(host))
     if peer is not None:
         identity, theirs, their_ports = peer

@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.quoting import plain_comment, printable
 
-__all__ = ("counted", "excerpt", "link", "pasted", "printable", "shown", "speed")
+__all__ = ("NO_DEVICE", "counted", "excerpt", "link", "pasted", "printable", "shown", "speed")
 
 
 def shown(value: object, missing: str = "-") -> str:
@@ -34,6 +34,8 @@ def counted(number: int, noun: str) -> str:
     """ "1 port", "2 ports"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
+
+NO_DEVICE: Final = "no RDMA device"
 
 _EXCERPT: Final = 100  # characters of a line that stands in an answer
 

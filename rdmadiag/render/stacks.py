@@ -13,8 +13,8 @@ from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import stacks
 from rdmadiag.gid.route import Route
-from rdmadiag.render.console import Text, console, say, verbatim
-from rdmadiag.render.findings import record
+from rdmadiag.render.console import Text, console, say, steps, verbatim
+from rdmadiag.render.findings import preflight, record
 from rdmadiag.render.gids import TYPE_WORD, heading
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import counted
@@ -50,7 +50,7 @@ def show_stacks(
         answer = f"no GID table: {unknown}" if unknown else "no RDMA device on this host"
         say(out, Text(answer).append_text(whole))
     if unread or not tables:
-        out.print("    rdmadiag preflight   # what that means")
+        steps(out, [preflight(host, "what that means")])
     above: dict[Hashable, str] = {}
     for number, table in enumerate(tables):
         if (number or unread) and not quiet:

@@ -12,11 +12,12 @@ from rdmadiag.facts.topology import Place
 from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.quoting import shell_word
-from rdmadiag.render.console import Text, console, in_view, say, verbatim, word
-from rdmadiag.render.findings import answer, show_findings, whose
+from rdmadiag.render.console import Text, console, in_view, say, steps, verbatim, word
+from rdmadiag.render.findings import answer, preflight, show_findings, whose
 from rdmadiag.render.grid import Grid
-from rdmadiag.render.plain import counted, printable, shown, speed
+from rdmadiag.render.plain import NO_DEVICE, counted, printable, shown, speed
 from rdmadiag.view.topology import Distance, Export, GpuView, Left, Nic, Topology
+from rdmadiag.view.unshown import is_without_devices
 
 _LEFT: Final = {
     Left.NOT_ACTIVE: "not active",
@@ -47,6 +48,8 @@ def show(
         return
     with in_view(out, line):
         say(out, line)
+        if not found.nics:
+            steps(out, [preflight(host, "what is missing")])
         _show_tree(out, found)
         _show_distances(out, found)
         _show_exports(out, found.exports)
@@ -58,7 +61,7 @@ def _line(
 ) -> Text:
     if not found.nics or "topology" in missing:
         lost = (f"{name} could not be read: {why}" for name, why in missing.items())
-        why = printable(next(lost, "no RDMA device"))
+        why = NO_DEVICE if is_without_devices(missing) else printable(next(lost, NO_DEVICE))
         return word(Status.UNKNOWN).append(f"  {why}").append_text(whose(host))
     return answer(verdict.status, verdict.findings, _answer(found), host)
 

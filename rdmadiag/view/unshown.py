@@ -1,6 +1,6 @@
 """Why a port or a device is not shown, where it is not known that there is none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
@@ -31,6 +31,12 @@ def unread_sources(evidence: Evidence) -> dict[str, Missing]:
         why = Why.TIMEOUT if stopped.was_killed else Why.MALFORMED
         found["verbs"] = Missing(why, f"{stopped.call}: {stopped.end}")
     return found
+
+
+def is_without_devices(missing: Mapping[str, Missing]) -> bool:
+    """Whether, by the sources that gave nothing, the kernel has no class of RDMA devices."""
+    sysfs = missing.get("sysfs")
+    return sysfs is not None and sysfs.why is Why.ABSENT
 
 
 FAILED: Final = (Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED)

@@ -193,6 +193,21 @@ def test_a_host_without_a_device_exits_3_in_every_form(
         assert outcome.out
 
 
+@pytest.mark.parametrize("command", ["lossless", "topology", "capabilities", "devices", "gids"])
+def test_without_a_device_the_first_line_says_so_and_the_next_what_to_paste(
+    command: str, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    Machine("bare").write(str(tmp_path / "bare"), "nothing")
+    first, *others = rdmadiag(command, "--from", str(tmp_path / "bare")).out.splitlines()
+    assert "no RDMA device" in first
+    assert others[1] == "    rdmadiag preflight --from RECORD"
+
+
+def test_what_is_to_be_pasted_is_about_the_sample_that_was_asked_for(rdmadiag: Rdmadiag) -> None:
+    out = rdmadiag("gids", "--sample", "mac-wedged").out
+    assert "\n    rdmadiag preflight --sample mac-wedged\n" in out
+
+
 @pytest.mark.skipif(os.path.exists("/sys/class/infiniband"), reason="this host has RDMA devices")
 @pytest.mark.parametrize("command", ["preflight", "gids", "devices"])
 def test_the_live_host_is_the_default(command: str, rdmadiag: Rdmadiag) -> None:

@@ -269,6 +269,15 @@ def test_files_below_a_folder_and_of_a_pattern_are_named_once(tmp_path: Path) ->
         list(files_below((str(tmp_path / "c"),)))
 
 
+def test_of_a_snapshot_no_file_is_a_log(tmp_path: Path) -> None:
+    for name in ("node1/meta.json", "node1/root/proc/1/limits", "job.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert list(files_below((str(tmp_path),))) == [str(tmp_path / "job.log")]
+    with pytest.raises(NotRead, match="a snapshot, and no log: rdmadiag preflight --from"):
+        list(files_below((str(tmp_path / "node1"),)))
+
+
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_logs, "MOST_FILES", 1)
     for name in "ab":

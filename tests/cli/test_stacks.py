@@ -487,3 +487,19 @@ def test_a_stack_cannot_talk_to_a_peer_without_a_port_of_its_kind(
     assert code == 2
     assert "no active ports of one kind" in out
     assert rdmadiag("gids", "--explain", *ends).code == 0
+
+
+@pytest.mark.parametrize(
+    ("sample", "why"),
+    [
+        ("infiniband-two-hca", "mlx5_0/1: InfiniBand routes by LID"),
+        ("roce-empty-gid-table", "mlx5_0/1: every GID of the port is empty"),
+        ("mac-ready", "rdma_en1/1: no stack sets one over thunderbolt"),
+    ],
+)
+def test_where_there_is_no_index_to_set_the_reason_is_said(
+    sample: str, why: str, rdmadiag: Callable[..., Any]
+) -> None:
+    done = rdmadiag("gids", "--env", "nccl", "--sample", sample)
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith(f"rdmadiag: no active RoCE port with a route GID; {why}")

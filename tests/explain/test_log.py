@@ -513,6 +513,19 @@ def test_what_the_line_says_of_the_object_decides_which_cause_is_first(
     assert first.causes[0].label == label
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Max locked memory         unlimited            unlimited            bytes",
+        "max locked memory           (kbytes, -l) unlimited",
+    ],
+    ids=["/proc/PID/limits", "ulimit -a"],
+)
+def test_locked_memory_without_a_limit_is_no_failure(line: str) -> None:
+    account = explained(line)
+    assert (account.first, account.other, account.notes) == (None, None, ())
+
+
 def test_a_limit_that_the_log_prints_decides() -> None:
     failed = "rdma_endpoint.cpp:70] Failed to create QP: Cannot allocate memory [12]"
     limit = "Max locked memory         65536                65536                bytes"

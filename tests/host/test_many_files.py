@@ -87,6 +87,17 @@ def test_an_archive_is_read_without_being_unpacked(ending: str, tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == [path.name]
 
 
+def test_a_snapshot_is_one_thing_that_is_no_report(tmp_path: Path) -> None:
+    for name in ("run/n1/root/proc/1/status", "run/n1/meta.json", "run/n2.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("Name: systemd")
+    found = {each.where: each for each in texts(str(tmp_path), deadline())}
+    assert set(found) == {f"{tmp_path}/run/n1", f"{tmp_path}/run/n2.json"}
+    snapshot = found[f"{tmp_path}/run/n1"]
+    assert (snapshot.content, snapshot.names) == (None, ("n1", "run"))
+    assert str(snapshot.refused).startswith("a snapshot")
+
+
 def test_an_archive_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
     whole_one = io.BytesIO()
     with tarfile.open(fileobj=whole_one, mode="w:gz", compresslevel=0) as archive:

@@ -1,19 +1,17 @@
 """devlink of a live kernel: soft RoCE on a port of netdevsim, which has health and versions."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.attempt import until
-from lab.rxe import Rxe, add, wait_ready
+from lab.netdevsim import simulated
+from lab.rxe import Rxe
 
 pytestmark = pytest.mark.needs("netdevsim")
 
-BUS = Path("/sys/bus/netdevsim")
 NUMBER = 12
 HANDLE = f"netdevsim/netdevsim{NUMBER}"
 DEBUG = Path("/sys/kernel/debug")
@@ -30,16 +28,8 @@ def rxe(request: pytest.FixtureRequest) -> Iterator[Rxe]:
     run: Run = request.getfixturevalue("run")
     if not (DEBUG / "netdevsim").exists():
         run(["mount", "-t", "debugfs", "debugfs", str(DEBUG)], timeout=SECONDS)
-    (BUS / "new_device").write_text(f"{NUMBER} 1\n")
-    ports = BUS / "devices" / f"netdevsim{NUMBER}" / "net"
-    try:
-        assert until(lambda: ports.exists() and len(os.listdir(ports)) == 1, SECONDS)
-        device = Rxe("rxe0", os.listdir(ports)[0], "192.0.2.1", "2001:db8::1")
-        add(device)
-        wait_ready(device)
+    with simulated(NUMBER) as device:
         yield device
-    finally:
-        (BUS / "del_device").write_text(f"{NUMBER}\n")
 
 
 def shown(run: Run, *words: str) -> Any:

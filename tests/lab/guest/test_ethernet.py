@@ -11,12 +11,12 @@ import pytest
 
 from lab.attempt import until
 from lab.dcb_module import VARIABLE
+from lab.netdevsim import simulated
 from lab.rxe import Rxe, add, wait_ready
 
 Call = Callable[..., tuple[int, Any]]
 Run = Callable[..., Any]
 
-BUS = Path("/sys/bus/netdevsim")
 NUMBER = 11
 NETDEV = "dcb0"
 SETTINGS = Path(f"/sys/class/net/{NETDEV}/dcbtest")
@@ -69,18 +69,10 @@ def findings(document: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="class")
-def simulated() -> Iterator[Rxe]:
+def on_netdevsim() -> Iterator[Rxe]:
     """rxe0 on a port of netdevsim."""
-    (BUS / "new_device").write_text(f"{NUMBER} 1\n")
-    ports = BUS / "devices" / f"netdevsim{NUMBER}" / "net"
-    try:
-        assert until(lambda: ports.exists() and len(os.listdir(ports)) == 1, SECONDS)
-        device = Rxe("rxe0", os.listdir(ports)[0], "192.0.2.1", "2001:db8::1")
-        add(device)
-        wait_ready(device)
+    with simulated(NUMBER) as device:
         yield device
-    finally:
-        (BUS / "del_device").write_text(f"{NUMBER}\n")
 
 
 @pytest.fixture(scope="class")
@@ -105,22 +97,22 @@ class TestSimulated:
     """Soft RoCE on a port of netdevsim, set by ethtool."""
 
     def test_pause_fec_and_rings_are_what_ethtool_shows(
-        self, simulated: Rxe, run: Run, rdmadiag_json: Call
+        self, on_netdevsim: Rxe, run: Run, rdmadiag_json: Call
     ) -> None:
         for words in (
-            ("--pause", simulated.netdev, "rx", "on", "tx", "off"),
-            ("--set-fec", simulated.netdev, "encoding", "rs"),
-            ("--set-ring", simulated.netdev, "rx", "100", "tx", "200"),
+            ("--pause", on_netdevsim.netdev, "rx", "on", "tx", "off"),
+            ("--set-fec", on_netdevsim.netdev, "encoding", "rs"),
+            ("--set-ring", on_netdevsim.netdev, "rx", "100", "tx", "200"),
         ):
             done = run(["ethtool", *words], timeout=SECONDS)
             assert done.returncode == 0, done.stderr
         code, document = rdmadiag_json("preflight", "--timeout", "30")
         assert (code, document["verdict"]["status"]) == (0, "ok"), document["verdict"]["findings"]
         found = netdev_of(document)
-        assert found["netdev"] == simulated.netdev
-        pause = run(["ethtool", "--show-pause", simulated.netdev], timeout=SECONDS).stdout
-        fec = shown(run, "--show-fec", simulated.netdev)
-        rings = run(["ethtool", "--show-ring", simulated.netdev], timeout=SECONDS).stdout
+        assert found["netdev"] == on_netdevsim.netdev
+        pause = run(["ethtool", "--show-pause", on_netdevsim.netdev], timeout=SECONDS).stdout
+        fec = shown(run, "--show-fec", on_netdevsim.netdev)
+        rings = run(["ethtool", "--show-ring", on_netdevsim.netdev], timeout=SECONDS).stdout
         assert dict(FLAG.findall(pause)) == {"Autonegotiate": "off", "RX": "on", "TX": "off"}
         assert found["pause"] == {"autoneg": False, "rx": True, "tx": False}
         assert [each.upper() for each in found["fec"]["modes"]] == fec["config"]
@@ -136,11 +128,11 @@ class TestSimulated:
         assert found["modes"]["why"] == "unsupported", "netdevsim has no link modes"
 
     def test_fec_counters_are_what_ethtool_shows(
-        self, simulated: Rxe, run: Run, rdmadiag_json: Call
+        self, on_netdevsim: Rxe, run: Run, rdmadiag_json: Call
     ) -> None:
         code, document = rdmadiag_json("counters", "--interval", "0")
         assert (code, document["verdict"]["findings"]) == (0, [])
-        fec = shown(run, "--include-statistics", "--show-fec", simulated.netdev)
+        fec = shown(run, "--include-statistics", "--show-fec", on_netdevsim.netdev)
         if not fec.get("statistics"):
             assert counted(document, "fec")["values"]["why"] == "unsupported"
             pytest.skip("this kernel's netdevsim counts nothing of FEC")

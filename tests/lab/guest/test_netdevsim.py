@@ -1,7 +1,6 @@
 """Soft RoCE on a simulated network device, which has what hardware has: devlink, health."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.attempt import until
-from lab.rxe import Rxe, add, wait_ready
+from lab.netdevsim import BUS, simulated
+from lab.rxe import Rxe
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.vfs import VfFacts
 from rdmadiag.host.live import LiveHost
@@ -19,7 +18,6 @@ from rdmadiag.sources.vfs import read_vfs
 
 pytestmark = pytest.mark.needs("netdevsim")
 
-BUS = Path("/sys/bus/netdevsim")
 NUMBER = 10
 SECONDS = 30.0
 
@@ -29,16 +27,8 @@ Call = Callable[..., tuple[int, Any]]
 @pytest.fixture(scope="module")
 def rxe() -> Iterator[Rxe]:
     """rxe0 on the port of a simulated device."""
-    (BUS / "new_device").write_text(f"{NUMBER} 1\n")
-    ports = BUS / "devices" / f"netdevsim{NUMBER}" / "net"
-    try:
-        assert until(lambda: ports.exists() and len(os.listdir(ports)) == 1, SECONDS)
-        device = Rxe("rxe0", os.listdir(ports)[0], "192.0.2.1", "2001:db8::1")
-        add(device)
-        wait_ready(device)
+    with simulated(NUMBER) as device:
         yield device
-    finally:
-        (BUS / "del_device").write_text(f"{NUMBER}\n")
 
 
 def test_the_host_is_ready_over_the_simulated_port(rxe: Rxe, rdmadiag_json: Call) -> None:

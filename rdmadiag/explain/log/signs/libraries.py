@@ -106,8 +106,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.REG_MR,
         r"(?<!and/or that )RLIMIT_MEMLOCK|locked memory limit"
-        r"|(?:memlock|locked memory)(?! +\(kbytes, -l\) unlimited).{0,60}(?:too low|severely"
-        r"|unlimited|insufficient|limits? (?:is|are)\b)",
+        r"|(?:memlock|locked memory)(?! +(?:\(kbytes, -l\)|unlimited) +unlimited)"
+        r".{0,60}(?:too low|severely|unlimited|insufficient|limits? (?:is|are)\b)",
         ("memlock",),
         (LIMIT, _LIMIT_OF_LAUNCHER, LIMIT_OF_SERVICE, LIMIT_IN_CONTAINER),
         errno=Errno.REPLACES_SIGN,  # UCX prints it beside an errno
