@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from rdmadiag.explain.log.account import Collector
+from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.crash import CRASHES, RAISES, crash_of, raised_in
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import Kind

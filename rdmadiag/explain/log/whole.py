@@ -24,7 +24,7 @@ from rdmadiag.explain.log.signs import AFTERMATH
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.account import Collector
+    from rdmadiag.explain.log.collector import Collector
     from rdmadiag.explain.log.learned.trouble import Weights
 
 MOST_LINES: Final = 60
