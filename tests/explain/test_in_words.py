@@ -80,8 +80,8 @@ def test_a_mac_has_causes_of_its_own() -> None:
     [
         ("libfabric:1:2::efa:qp:efa_f():12<warn> ibv_create_qp failed. errno: 7", "memlock"),
         (
-            "libfabric:1:2::efa:dev:efa_f():12<warn> ibv_open_device failed! errno: 7",
-            "no-rdma-device",
+            "libfabric:1:2::efa:dev:efa_f():12<warn> ibv_alloc_pd failed! errno: 7",
+            "pd-exhausted",
         ),
     ],
 )

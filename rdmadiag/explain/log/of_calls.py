@@ -20,7 +20,7 @@ from rdmadiag.explain.log.meaning import (
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.late import late
 
 FAILED: Final = late(
@@ -306,7 +306,15 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
         return _of_link_local(several, found.errno)
     if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:
         return unique([stated("gid-does-not-route"), *several])
+    if found.errno in _UNANSWERED and here and there and _are_apart(here, there):
+        return unique([stated("no-path"), stated("subnets-differ"), *several])
     return several
+
+
+def _are_apart(here: Gid, there: Gid) -> bool:
+    """Whether two IPv4 addresses differ in more than the last byte: of two subnets, mostly."""
+    several = here.is_ipv4_mapped, there.is_ipv4_mapped
+    return all(several) and here.raw[:-1] != there.raw[:-1]
 
 
 _UNANSWERED: Final = (101, 110, 113)
