@@ -197,7 +197,7 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     rows = known(found.stage, found.platform)
     several: list[Known] = []
     given = found.local_gid is not None and not found.local_gid.is_zero
-    if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
+    if found.stage is Stage.RTR and found.tool in _OF_A_LID and not (given or found.gid_index):
         # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
         several.append(stated("no-gid-given"))
     if found.stage is Stage.INIT and found.tool in _TESTS:
@@ -243,6 +243,8 @@ _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 _USUAL_OF_CONTEXT: Final = (13, 2, 1, 12, 0)
 """The same of a program that a user starts by hand, on a host more often than in a container."""
 _TESTS: Final = frozenset({"perftest", "rc_pingpong"})
+_OF_A_LID: Final = frozenset({"rc_pingpong", "verbs"})
+"""They address by LID alone, unless a GID index is given."""
 _USUAL_OF_TESTS: Final = {
     # They register memory before they make a queue, and the sizes are a user's arguments.
     Stage.CREATE_CQ: (22, 12),
@@ -306,7 +308,7 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
         return _of_link_local(several, found.errno)
     if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:
         return unique([stated("gid-does-not-route"), *several])
-    if found.errno in _UNANSWERED and here and there and _are_apart(here, there):
+    if found.errno == _TIMED_OUT and here and there and _are_apart(here, there):
         return unique([stated("no-path"), stated("subnets-differ"), *several])
     return several
 
@@ -317,6 +319,7 @@ def _are_apart(here: Gid, there: Gid) -> bool:
     return all(several) and here.raw[:-1] != there.raw[:-1]
 
 
+_TIMED_OUT: Final = 110
 _UNANSWERED: Final = (101, 110, 113)
 """ENETUNREACH, ETIMEDOUT and EHOSTUNREACH: the address of the peer is not found on the link."""
 _DEFAULT_ROWS: Final = (0, 1)

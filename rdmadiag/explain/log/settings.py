@@ -67,7 +67,7 @@ SETTINGS: Final = (
     Setting(
         "path-mtu",
         late(r"\bib(?:_|v_)\w+ [^|;]{0,200}(?:-m|--mtu)[ =](?:2048|4096)\b"),
-        frozenset({Stage.DATA, Stage.RTR}),
+        frozenset({Stage.DATA}),
         "mtu-too-large",
     ),
     Setting(

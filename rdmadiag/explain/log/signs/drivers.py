@@ -37,7 +37,7 @@ SIGNS: Final = (
         "module-error",
         Kind.FAILURE,
         None,
-        r"port module event\[error\]|\bcable error\b",
+        r"port module event\[error\]|\bmodule \d+, cable error\b",
         ("cable-or-module", "link-lost"),
         only=OF_DRIVER,
     ),
