@@ -20,6 +20,7 @@ _NULL_PD: Final = (
     "pd-exhausted",  # ml-explore/mlx#3207, exo-explore/exo#2111
     "port-down",  # ml-explore/mlx PR#4530
     "thunderbolt-4",  # exo#2186
+    "device-absent",  # jaccl opens no device whose name the matrix of devices has wrong
 )
 _NULL_MR: Final = (
     "mr-exhausted",  # ml-explore/mlx#3162
@@ -29,10 +30,11 @@ _NULL_MR: Final = (
 _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # --- macOS ---------------------------------------------------------------------------
     # exo-explore/exo#1390, ml-explore/mlx#3468, #3207; TN3205
-    ("darwin", Stage.RTR, 22): ("no-ipv4-gid", "port-in-bridge"),
+    # the bridge is the system's default, and a port in it has no IPv4 GID
+    ("darwin", Stage.RTR, 22): ("port-in-bridge", "no-ipv4-gid"),
     ("darwin", Stage.RTR, 60): ("gid-index-0", "shared-subnet"),
     # mlx PR#3389: an address at another index than the one that is sent from
-    ("darwin", Stage.RTR, 96): ("gid-row-empty", "no-ipv4-gid", "port-in-bridge", "pd-exhausted"),
+    ("darwin", Stage.RTR, 96): ("port-in-bridge", "no-ipv4-gid", "gid-row-empty", "pd-exhausted"),
     ("darwin", Stage.RTR, 16): ("stale-queue-pairs",),
     ("darwin", Stage.RTR, 102): ("rc-on-thunderbolt",),
     # TN3205; exo PR#1437, mlx#3777; tmc/apple: names change with a reboot

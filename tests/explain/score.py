@@ -23,7 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdmadiag.explain.log.account import Account, Collector, Failure
+from rdmadiag.explain.log.account import Account, Failure
+from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import read_end
 from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.learned.trouble import Weights

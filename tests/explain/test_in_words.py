@@ -42,8 +42,8 @@ def test_every_label_is_one_of_the_registry() -> None:
         ("ERROR rdma mgr: link of mlx5_1 is down", "port-down"),
         ("IBDevice error: P_Key 0x8001 is not in the table", "pkey-index"),
         ("rdma: fatal: Too many open files", "open-files-limit"),
-        ("ERROR rdma server: address already in use", "cm-port-taken"),
-        ("ERROR rdma: DMAR fault while reading", "acs-or-iommu"),
+        ("ERROR rdma server: address already in use", "tcp-port-taken"),
+        ("ERROR rdma: DMAR fault while reading", "iommu-fault"),
     ],
 )
 def test_words_name_a_cause_first(line: str, label: str) -> None:
@@ -80,8 +80,8 @@ def test_a_mac_has_causes_of_its_own() -> None:
     [
         ("libfabric:1:2::efa:qp:efa_f():12<warn> ibv_create_qp failed. errno: 7", "memlock"),
         (
-            "libfabric:1:2::efa:dev:efa_f():12<warn> ibv_open_device failed! errno: 7",
-            "no-rdma-device",
+            "libfabric:1:2::efa:dev:efa_f():12<warn> ibv_alloc_pd failed! errno: 7",
+            "pd-exhausted",
         ),
     ],
 )
@@ -90,7 +90,7 @@ def test_an_errno_that_is_not_known_leaves_the_call(line: str, label: str) -> No
     assert first
     assert first.errno
     assert (first.what, first.errno.number) == (IN_WORDS, 7)
-    assert label in {each.label for each in first.causes[:3]}
+    assert label in {each.label for each in first.causes}
 
 
 @pytest.mark.parametrize(

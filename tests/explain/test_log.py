@@ -8,15 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.completions import statuses
-from rdmadiag.explain.log.account import (
-    LINES_KEPT,
-    MOST_GROUPS,
-    MOST_UNKNOWN,
-    NAMES_KEPT,
-    Account,
-)
+from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.catalogue import needles
+from rdmadiag.explain.log.collector import MOST_GROUPS, MOST_UNKNOWN
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.groups import LINES_KEPT, NAMES_KEPT
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import collect

@@ -12,7 +12,7 @@ from rdmadiag.explain.log.learned.cases import FOLDER, NOTHING, made, shipped
 from rdmadiag.explain.log.learned.chances import Basis, Chance, chance, chances
 from rdmadiag.explain.log.learned.features import features
 from rdmadiag.explain.log.learned.threads import similar
-from rdmadiag.explain.log.recall import basis, fits, named, recalled
+from rdmadiag.explain.log.recall import OF_RULE, OF_WORDS, basis, fits, named, recalled
 from rdmadiag.explain.remedies import PREFLIGHT_THERE
 from tests.explain.learn import MOST, telling
 from tests.explain.learned import Apart, by_stack, by_thread, examples, fold
@@ -43,13 +43,15 @@ def test_a_compound_has_parts_and_its_digits_are_alike() -> None:
 def test_the_most_like_is_first_and_votes_for_its_causes() -> None:
     near = CASES.near("gizmo: ibv_reg_mr failed: Cannot allocate memory")
     assert [each.case for each in near][:2] == [0, 2]
-    assert CASES.causes(near)[:2] == ("memlock", "mr-exhausted")
+    votes = CASES.votes(near)
+    assert [*votes][:2] == ["memlock", "mr-exhausted"]
+    assert sum(votes.values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("text", ["", "frobnicator"])
 def test_what_shares_no_word_is_like_nothing(text: str) -> None:
     assert CASES.near(text) == NOTHING.near(LIMIT) == ()
-    assert CASES.causes(()) == ()
+    assert CASES.votes(()) == {}
 
 
 def test_a_word_of_one_case_is_left_out() -> None:
@@ -102,28 +104,43 @@ def known(labels: Sequence[str]) -> tuple[Known, ...]:
 FIVE = ("no-path", "peer-gone", "link-lost", "firewall", "no-route")
 
 
-def test_a_rules_causes_keep_their_places_but_the_fifth() -> None:
-    found = recalled(known(FIVE), known(["memlock"]), (), 5, by_rule=True, alike=True)
-    assert [each.label for each in found] == [*FIVE[:4], "memlock"]
+def votes(**shares: float) -> dict[Known, float]:
+    return {stated(label.replace("_", "-")): share for label, share in shares.items()}
 
 
-@pytest.mark.parametrize(("alike", "first"), [(True, "memlock"), (False, "no-path")])
-def test_without_a_rule_likeness_decides_who_is_first(alike: bool, first: str) -> None:
-    found = recalled(known(FIVE[:2]), known(["memlock"]), (), 5, by_rule=False, alike=alike)
-    assert (found[0].label, len(found)) == (first, 3)
+def labels(several: Sequence[Known]) -> list[str]:
+    return [each.label for each in several]
+
+
+def test_what_nobody_votes_for_keeps_the_places_that_a_rule_gives() -> None:
+    assert labels(recalled(known(FIVE), {}, {}, 5, OF_RULE)) == [*FIVE]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.9, "peer-gone"), (0.1, "no-path")])
+def test_most_similar_cases_put_the_second_cause_of_a_rule_first(share: float, first: str) -> None:
+    assert recalled(known(FIVE), votes(peer_gone=share), {}, 5, OF_RULE)[0].label == first
+
+
+def test_a_cause_that_similar_cases_alone_had_is_named_beside_those_of_a_rule() -> None:
+    found = recalled(known(FIVE), votes(memlock=0.5), {}, 5, OF_RULE)
+    assert (found[0].label, found[1].label) == ("no-path", "memlock")
+
+
+def test_words_weigh_less_than_a_rule() -> None:
+    given, learned = known(FIVE), votes(memlock=0.5)
+    assert recalled(given, learned, {}, 5, OF_WORDS)[0].label == "memlock"
+    assert recalled(given, learned, {}, 5, OF_RULE)[0].label == "no-path"
 
 
 def test_messages_that_share_words_are_heard_beside_cases() -> None:
-    given, learned, printed = known(FIVE), known(["memlock"]), known(["gdr-off"])
-    several = recalled(given, learned, printed, 5, by_rule=True, alike=False)
-    assert [each.label for each in several] == [*FIVE[:4], "memlock"]
-    several = recalled((), known(["memlock", "gdr-off"]), printed, 5, by_rule=False, alike=False)
-    assert several[0].label == "gdr-off"
+    learned, printed = votes(memlock=0.4, gdr_off=0.3), votes(gdr_off=0.3)
+    assert recalled((), learned, printed, 5, OF_WORDS)[0].label == "gdr-off"
 
 
-def test_what_both_name_is_first() -> None:
-    given, learned = known(["no-path", "firewall"]), known(["firewall", "memlock"])
-    assert recalled(given, learned, (), 5, by_rule=False, alike=True)[0].label == "firewall"
+def test_at_the_same_weight_the_rules_cause_is_first() -> None:
+    assert labels(recalled(known(["no-path"]), votes(memlock=0.75), {}, 5, OF_RULE)) == [
+        *("no-path", "memlock")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +159,12 @@ def test_what_was_used_excludes_a_cause() -> None:
 
 def test_what_the_first_cause_rests_on() -> None:
     one, other = known(["memlock"]), known(["no-path"])
-    assert basis(one, one, by_rule=True) is Basis.BOTH
-    assert basis(one, other, by_rule=True) is Basis.RULE
-    assert basis(one, one, by_rule=False) is Basis.WORDS
-    assert basis((), one, by_rule=True) is None
+    of_one, of_other = votes(memlock=1.0), votes(no_path=1.0)
+    assert basis(one, one, of_one, by_rule=True) is Basis.BOTH
+    assert basis(one, one, of_other, by_rule=True) is Basis.RULE
+    assert basis(one, other, of_one, by_rule=True) is Basis.RULE
+    assert basis(one, (), of_one, by_rule=False) is Basis.WORDS
+    assert basis((), one, of_one, by_rule=True) is None
 
 
 # --- a log -------------------------------------------------------------------------------
@@ -177,7 +196,8 @@ def test_a_rule_and_a_case_that_agree() -> None:
     assert first.tells_apart is None
     first = explained(line, ("link-lost",)).account.first
     assert first
-    assert (first.rests_on, first.causes[4].label) == ("rule", "link-lost")
+    assert (first.rests_on, first.causes[0].label) == ("rule", "memlock")
+    assert "link-lost" in {each.label for each in first.causes}
     assert first.tells_apart
 
 

@@ -186,3 +186,24 @@ def test_the_table_is_what_its_script_makes_of_threads(some: tuple[Text, ...]) -
     assert made.of.keys() == table.of.keys()
     assert max(abs(made.of[each] - table.of[each]) for each in table.of) < 0.02
     assert abs(made.alone - table.alone) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("IBV_WC_REM_ACCESS_ERR\n", "remote-key-wrong"),
+        ("\nRDMA_CM_EVENT_ROUTE_ERROR\n", "no-path"),
+        ("ibv_reg_mr: 12\n", "memlock"),
+    ],
+)
+def test_a_constant_or_a_call_with_a_number_is_a_failure_where_it_is_the_whole_text(
+    text: str, label: str
+) -> None:
+    assert score(Excerpt("a", {}, text.encode())).labels[:1] == (label,)
+
+
+@pytest.mark.parametrize(
+    "text", ["IBV_WC_SUCCESS\n", "ibv_reg_mr: 0\n", "IBV_WC_REM_ACCESS_ERR\nIBV_WC_REM_OP_ERR\n"]
+)
+def test_a_list_of_constants_and_a_success_are_none(text: str) -> None:
+    assert score(Excerpt("a", {}, text.encode())).as_ok

@@ -33,7 +33,8 @@ from rdmadiag.explain.job.story import (
     Story,
 )
 from rdmadiag.explain.job.times import Times
-from rdmadiag.explain.log.account import Account, Collector, Failure, LikelyCause, Standing
+from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
+from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_CAUSES

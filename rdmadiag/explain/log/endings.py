@@ -28,7 +28,7 @@ from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.account import Collector
+    from rdmadiag.explain.log.collector import Collector
 
 
 class Ending(IntEnum):

@@ -49,7 +49,9 @@ class Fields:
     @cached_property
     def local_gid(self) -> Gid | None:
         """The GID that was sent from."""
-        return names.local_gid_of(self.text) or self._printed_above("local")
+        below = self.after.partition("\n")[0]  # where a page or a terminal wrapped it
+        found = names.local_gid_of(self.text) or names.local_gid_of(below)
+        return found or self._printed_above("local")
 
     @cached_property
     def remote_gid(self) -> Gid | None:

@@ -15,7 +15,9 @@ STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
 CRASH: Final = "crash"
 """What a crash is whose frame is of RDMA."""
-EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
+SIGNAL: Final = "ended-by-signal"
+"""What the end of a program by a signal is."""
+EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})
 """What is no failure that is known: it may be one."""

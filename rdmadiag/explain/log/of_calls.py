@@ -20,7 +20,7 @@ from rdmadiag.explain.log.meaning import (
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.late import late
 
 FAILED: Final = late(
@@ -199,7 +199,7 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     rows = known(found.stage, found.platform)
     several: list[Known] = []
     given = found.local_gid is not None and not found.local_gid.is_zero
-    if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
+    if found.stage is Stage.RTR and found.tool in _OF_A_LID and not (given or found.gid_index):
         # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
         several.append(stated("no-gid-given"))
     if found.stage is Stage.INIT and found.tool in _TESTS:
@@ -245,6 +245,8 @@ _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 _USUAL_OF_CONTEXT: Final = (13, 2, 1, 12, 0)
 """The same of a program that a user starts by hand, on a host more often than in a container."""
 _TESTS: Final = frozenset({"perftest", "rc_pingpong"})
+_OF_A_LID: Final = frozenset({"rc_pingpong", "verbs"})
+"""They address by LID alone, unless a GID index is given."""
 _USUAL_OF_TESTS: Final = {
     # They register memory before they make a queue, and the sizes are a user's arguments.
     Stage.CREATE_CQ: (22, 12),
@@ -308,9 +310,18 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
         return _of_link_local(several, found.errno)
     if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:
         return unique([stated("gid-does-not-route"), *several])
+    if found.errno == _TIMED_OUT and here and there and _are_apart(here, there):
+        return unique([stated("no-path"), stated("subnets-differ"), *several])
     return several
 
 
+def _are_apart(here: Gid, there: Gid) -> bool:
+    """Whether two IPv4 addresses differ in more than the last byte: of two subnets, mostly."""
+    several = here.is_ipv4_mapped, there.is_ipv4_mapped
+    return all(several) and here.raw[:-1] != there.raw[:-1]
+
+
+_TIMED_OUT: Final = 110
 _UNANSWERED: Final = (101, 110, 113)
 """ENETUNREACH, ETIMEDOUT and EHOSTUNREACH: the address of the peer is not found on the link."""
 _DEFAULT_ROWS: Final = (0, 1)

@@ -20,6 +20,8 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     Where a stack prints the words on healthy hosts too, their errno and their sound of failure
     say nothing; the status of a completion does, and a call that failed as the line goes on.
     """
+    if known is not None and known.kind is Kind.UNKNOWN and _is_sure(message):
+        known = None  # a call, or words: no more than that something failed
     if known is not None:
         exact = known.what == "completion" or known.what in EXACT
         if message.kind is None and not exact:
@@ -41,6 +43,11 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     return Meaning(
         message.kind, what, found, several, look, None, message.is_beside, message.is_other
     )
+
+
+def _is_sure(message: Message) -> bool:
+    """Whether it is a failure of RDMA wherever it stands, with causes."""
+    return message.kind is Kind.FAILURE and message.labels != () and not message.is_beside
 
 
 def _behind(message: Message, found: Fields) -> Meaning | None:

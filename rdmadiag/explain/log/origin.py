@@ -9,7 +9,14 @@ from rdmadiag.late import late
 _TOOLS: Final = tuple(
     (name, late(pattern, flags))
     for name, pattern, flags in (
-        ("jaccl", r"\[jaccl\]|\bjaccl\b", re.IGNORECASE),
+        (
+            "jaccl",  # its messages are quoted without its name, too
+            (
+                r"\bjaccl\b|\bchanging queue pair to (?:init|rt[rs]) failed\b"
+                r"|^(?:\w*error: )?couldn't allocate protection domain$"
+            ),
+            re.IGNORECASE,
+        ),
         ("rccl", r"\brccl\b", re.IGNORECASE),
         ("nvshmem", r"nvshmem|\bibrc\.cpp|\bibgda", re.IGNORECASE),
         (

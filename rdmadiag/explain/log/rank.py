@@ -12,7 +12,6 @@ from typing import Final
 from rdmadiag.explain.causes import CAUSES, ROWS, stated
 from rdmadiag.explain.causes.cause import Shown
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
-from rdmadiag.explain.log.recall import BY_RULE
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import GidType
@@ -22,6 +21,8 @@ from rdmadiag.view.reconcile import DeviceView, PortView
 
 MOST_CAUSES: Final = 6
 _PROOFS: Final = 3
+_BY_REPORT: Final = 4
+"""The place of a cause that the report alone names: a rule's fifth is less likely."""
 _ORDER: Final = (Standing.CONFIRMED, Standing.POSSIBLE, Standing.CONTRADICTED)
 
 NAMED_BY: Final = {rule: row for row in ROWS for rule in row.named_by}
@@ -60,9 +61,12 @@ class _Host:
         for each in (*self._of_row(failure), *self._of_findings(failure, findings)):
             known = causes.get(each.label)
             if known is None or known.standing != Standing.CONFIRMED:
-                causes[each.label] = replace(each, text=known.text if known else each.text)
-        late = {each.label for each in failure.causes[BY_RULE:]}
-        order = sorted(causes.values(), key=lambda each: (_rank(each), each.label in late))
+                causes[each.label] = (
+                    each
+                    if known is None
+                    else replace(known, standing=each.standing, evidence=each.evidence)
+                )
+        order = sorted(causes.values(), key=_order)
         chosen = tuple(order[:MOST_CAUSES])
         confirmed = {proof for each in chosen for proof in CAUSES[each.label].proofs}
         remedy = [
@@ -171,11 +175,13 @@ def _of_entry(port: PortView, entry: GidEntry, name: str) -> Iterator[tuple[Show
 
 
 def _likely(label: str, standing: Standing, evidence: str, *contexts: str) -> LikelyCause:
-    return LikelyCause(label, stated(label, *contexts).text, standing, (evidence,))
+    return LikelyCause(label, stated(label, *contexts).text, standing, (evidence,), _BY_REPORT)
 
 
-def _rank(cause: LikelyCause) -> int:
-    return _ORDER.index(Standing(cause.standing))
+def _order(cause: LikelyCause) -> tuple[int, int]:
+    """What a report confirms goes by the rule: how alike logs are says nothing beside that."""
+    standing = Standing(cause.standing)
+    return _ORDER.index(standing), cause.place if standing is Standing.CONFIRMED else 0
 
 
 def _proof(finding: Finding) -> str:

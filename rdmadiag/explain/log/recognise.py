@@ -8,7 +8,7 @@ from typing import Final
 from rdmadiag.explain.calls import after_call, causes
 from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.completions import after_completion, completion
-from rdmadiag.explain.log.catalogue import is_healthy, message_of
+from rdmadiag.explain.log.catalogue import Message, is_healthy, message_of
 from rdmadiag.explain.log.errno_texts import in_english
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.identifiers import (
@@ -77,7 +77,7 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
     if not is_candidate(text.encode()) or not is_output(text):
         return None
     text = in_english(text)
-    message = message_of(text)
+    message = _message_of(text)
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
         return None
     found = fields(
@@ -101,6 +101,15 @@ _ERROR_BELOW: Final = late(r"^ *Error: +(.{1,200})", re.MULTILINE)
 _LINK_ADDED: Final = late(r"\brdma link add \S+ type \w+ [^\n]*\n?$")
 _ANSWERS: Final = late(r"(?:error|RTNETLINK answers): ", re.IGNORECASE)
 """rdma(8) says of a link that is not added only what the kernel answers."""
+
+
+def _message_of(text: str) -> Message | None:
+    """None, too, where a release says that it is an error and others take it for a detail."""
+    found = message_of(text)
+    return None if found and found.is_healthy and _IS_ERROR.search(text) else found
+
+
+_IS_ERROR: Final = late(r"\bUCX  ?(?:ERROR|FATAL)\b")
 
 _CONNECTS: Final = late(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from rdmadiag.explain.log.account import Collector
+from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.crash import CRASHES, RAISES, crash_of, raised_in
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import Kind
@@ -50,7 +50,7 @@ _VARIES: Final = late(
 )
 """What changes from one line of a storm to the next, and has nothing to do with its cause."""
 _SAYS_MORE_BELOW: Final = late(
-    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
+    rb"(?:[^\n]*\n)?[ \t]*(?:[Ll]ocal |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
 )
 _ENDS_ABOVE: Final = late(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""

@@ -63,6 +63,13 @@ SETTINGS: Final = (
         frozenset({Stage.DATA, Stage.RTR}),
         "gid-does-not-route",
     ),
+    # A path MTU that a RoCE port with the usual MTU of Ethernet does not carry.
+    Setting(
+        "path-mtu",
+        late(r"\bib(?:_|v_)\w+ [^|;]{0,200}(?:-m|--mtu)[ =](?:2048|4096)\b"),
+        frozenset({Stage.DATA}),
+        "mtu-too-large",
+    ),
     Setting(
         "memlock-small",
         # ulimit -a, and /proc/PID/limits, in bytes

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
-from rdmadiag.explain.log.kind import STOPPED, Kind
+from rdmadiag.explain.log.kind import SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.names import printed_gid
 from rdmadiag.explain.remedies import AT_PEER, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -248,7 +248,7 @@ class Talk:
     def ended_by_signal(self) -> "Meaning":
         """What it means that a signal ended the program."""
         causes = all_stated(_OF_SIGNAL.get(self.died, _CRASHED), "died")
-        return self._meaning("ended-by-signal", Kind.FAILURE, None, causes, _AFTER_SIGNAL)
+        return self._meaning(SIGNAL, Kind.FAILURE, None, causes, _AFTER_SIGNAL)
 
     def _lost(self) -> Labels:
         local = self.ends.get("local")

@@ -59,7 +59,7 @@ _NAMED: Final = late(
     r"|\b\w*_(?:qp|cq|mr|pd|srq|hca|rma|ib)\b|\b(?:qp|cq|mr|srq|hca)_\w",
     re.IGNORECASE,
 )
-_IN_CAPITALS: Final = late(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
+_IN_CAPITALS: Final = late(r"\b(?:(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?|RT[RS] failed)\b")
 """Short ones, which are other words in small letters: "Mr", and Unix has a gid."""
 
 _HARMLESS: Final = late(

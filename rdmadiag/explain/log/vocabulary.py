@@ -166,6 +166,7 @@ BOTH: Final = (
     "rej received", "tx that wasn't", "mem registration failed", "connect eps failed",
     "transport map failed",
     "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
+    " -m 2048", " -m 4096", "--mtu=2048", "--mtu=4096", "--mtu 2048", "--mtu 4096",
     "state: initializing", "state init physical", "port_down (", "n_gids_found=0", "node guid",
     "recommendation   ",
     # of rdma(8), below the command that was given: explain.log.recognise

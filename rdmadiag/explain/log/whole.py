@@ -7,6 +7,7 @@ Of a long log such lines are passed over: there, one line in a hundred that soun
 would be one too many.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
@@ -19,12 +20,13 @@ from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
-from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
+from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.account import Collector
+    from rdmadiag.explain.log.collector import Collector
     from rdmadiag.explain.log.learned.trouble import Weights
 
 MOST_LINES: Final = 60
@@ -40,6 +42,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
 
     With these learned weights, where they are given, else the package's.
     """
+    _take_bare(collector, text)
     lines = lines_of(text)
     if not lines or not needs_look(collector, lines):
         return
@@ -59,6 +62,31 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
         # What is noted names a cause already.
         causes = () if collector.is_explained else _causes(line, "\n".join(said))
         collector.add(number, Meaning(Kind.AFTERMATH, OF_RDMA, fields(line), causes, ()))
+
+
+_LONGEST: Final = 80
+_CONSTANT: Final = late(
+    r"IBV_WC_(?!SUCCESS)\w+|RDMA_CM_EVENT_\w*(?:ERROR|REJECTED|UNREACHABLE|REMOVAL)"
+    r"|IBV_EVENT_\w*(?:ERR|FATAL)"
+)
+_NUMBERED: Final = late(r"((?:ibv|rdma)_\w+)\W{1,5}([1-9]\d{0,2})")
+
+
+def _take_bare(collector: "Collector", text: bytes) -> None:
+    """A constant, or a call and a number, is in source and manuals too: here it is all there is."""
+    line = text.strip()
+    if collector.is_explained or len(line) > _LONGEST or b"\n" in line:
+        return
+    bare = cleaned(line.decode("utf-8", "replace"))
+    if _CONSTANT.fullmatch(bare):
+        said = f"error: {bare}"
+    elif found := _NUMBERED.fullmatch(bare):
+        said = f"{found[1]} failed with errno {found[2]}"
+    else:
+        return
+    if meaning := recognise(said.encode()):
+        number = text[: text.find(line)].count(b"\n") + 1
+        collector.add(number, replace(meaning, fields=replace(meaning.fields, text=bare)))
 
 
 def lines_of(text: bytes) -> list[Numbered]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.job.collected import Collected
@@ -212,6 +212,7 @@ def test_what_ras_watched_is_how_each_process_was_at_last(form: Callable[[str], 
 
 @given(st.text(max_size=300), st.integers(0, 2000))
 def test_any_text_is_an_answer_of_ras_or_none(text: str, at: int) -> None:
+    assume(not (RAS[:at] + text).lstrip().startswith("{"))  # that is JSON, or none
     parse_ras((RAS[:at] + text + RAS[at:] + "Job summary").encode())
     with pytest.raises(NotRas):
         parse_ras(text.replace("J", "").replace("C", "").encode("utf-8", "replace"))

@@ -6,7 +6,7 @@ words that more than MOST rows have. `words.tsv` has them, each with its weight 
 its rows, below the length of each row's vector: `python -m tests.explain.index_messages` writes it
 from the tables.
 
->>> causes_alike("zap: could not lock the buffer: raise the memlock limit")[0][0]
+>>> next(iter(votes_alike("zap: could not lock the buffer: raise the memlock limit")[0]))
 'memlock'
 """
 
@@ -53,11 +53,11 @@ def _messages() -> Cases:
     return Cases(_Messages(lengths), words)
 
 
-def causes_alike(text: str) -> tuple[tuple[str, ...], bool]:
-    """Labels, that with the most votes first; and whether they may stand alone.
+def votes_alike(text: str) -> tuple[dict[str, float], bool]:
+    """The share of the votes that each label has; and whether they may stand alone.
 
     They do where the nearest message shares at least LEAST.
     """
     known = _messages()
     near = known.near(text)
-    return known.causes(near, NEAREST, STEEP), near[:1] != () and near[0].shared >= LEAST
+    return known.votes(near, NEAREST, STEEP), near[:1] != () and near[0].shared >= LEAST

@@ -63,17 +63,18 @@ class Cases:
         ]
         return tuple(sorted(found, key=lambda each: (-each.likeness, each.case)))
 
-    def causes(
+    def votes(
         self, near: Iterable[Near], voters: int = VOTERS, steep: float = STEEP
-    ) -> tuple[str, ...]:
-        """What the nearest had, that with the most votes first."""
+    ) -> dict[str, float]:
+        """The share of the votes that each cause of the nearest has, the greatest first."""
         known = (each for each in near if self.cases[each.case].labels)
         votes: Counter[str] = Counter()
         for _, each in zip(range(voters), known, strict=False):
             weight = each.likeness**steep
             for place, label in enumerate(self.cases[each.case].labels):
                 votes[label] += weight * (_ALSO if place else 1.0)
-        return tuple(label for label, _ in votes.most_common())
+        every = math.fsum(votes.values())
+        return {label: count / every for label, count in votes.most_common()}
 
 
 def made(examples: Sequence[tuple[tuple[str, ...], str]]) -> Cases:

@@ -1,0 +1,310 @@
+"""Many lines → one account.
+
+Memory is bounded: so many groups are kept, and what was dropped is counted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.explain.log.account import Account, OtherFailure, Unknown
+from rdmadiag.explain.log.evidence import hear, recall, weigh
+from rdmadiag.explain.log.groups import (
+    LINES_KEPT,
+    NAMES_KEPT,
+    TEXT_KEPT,
+    Group,
+    Key,
+    as_failure,
+    as_fallback,
+    failure_of,
+    in_time,
+    is_earlier,
+    is_of_a_device,
+    likely,
+    merged,
+    next_of,
+    others_of,
+)
+from rdmadiag.explain.log.kind import ENDED, IN_WORDS, OF_RDMA, Found, Kind
+from rdmadiag.explain.log.links import (
+    CAME_BACK,
+    LINK_DOWN,
+    NEVER_UP,
+    Down,
+    Links,
+    Other,
+    first_followed,
+    is_of_a_link,
+    link_of,
+    says_down,
+)
+from rdmadiag.explain.log.settings import (
+    BY_SOCKETS,
+    LISTED_DOWN,
+    PORT_ACTIVE,
+    RDMA_ASKED_FOR,
+    RDMA_OFF,
+    Setting,
+)
+from rdmadiag.explain.log.talk import Talk
+from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.learned.cases import Cases
+    from rdmadiag.explain.log.meaning import Meaning
+
+MOST_GROUPS: Final = 200  # of failures
+MOST_UNKNOWN: Final = 50  # different ones
+
+_AFTER_UNKNOWN: Final = (
+    PREFLIGHT_THERE,
+    DMESG_OF_RDMA,
+    "# the whole log, from the start of the job: what failed first may stand above this part",
+)
+
+
+class Collector:
+    """Takes sayings in the order of their lines."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group] = {}
+        self._beside: dict[Key, Group] = {}  # trouble beside lines of RDMA
+        self._ended: dict[Key, Group] = {}  # aftermath whose message suggests causes
+        self._worded: dict[Key, Group] = {}  # not understood, but for its words
+        self._silent: dict[Key, Group] = {}  # not understood, and no word suggests a cause
+        self._unknown: dict[str, Unknown] = {}
+        self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
+        self._aftermath = 0
+        self._aftermath_lines: list[int] = []
+        self._dropped = 0
+        self._settings: dict[str, Setting] = {}
+        self._end: OtherFailure | None = None
+        self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
+        self._links = Links()
+        self.talk = Talk()
+
+    @property
+    def is_explained(self) -> bool:
+        """A line of RDMA was understood, or said itself that it is one of trouble."""
+        return bool(self._groups or self._worded or self._unknown)
+
+    @property
+    def found(self) -> Found:
+        """What was understood so far."""
+        groups = self._groups.values()
+        others = others_of(groups)
+        if others or any(self._is_lost(each, others) for each in groups):
+            return Found.FAILURE
+        if self._worded or self._beside or self._ended:
+            return Found.WORDS
+        if self._unknown or self._unexplained:
+            return Found.UNKNOWN
+        return Found.NOTE if self._groups else Found.NOTHING
+
+    @property
+    def says_trouble(self) -> bool:
+        """Something of RDMA failed, or may have: it would not exit 0."""
+        return self.found not in (Found.NOTE, Found.NOTHING)
+
+    def forget_what_is_not_understood(self) -> None:
+        """Keep failures that are known, notes and settings alone."""
+        for each in (self._worded, self._beside, self._silent, self._unknown, self._unexplained):
+            each.clear()
+
+    def add(self, number: int, meaning: "Meaning") -> None:
+        """One line with its number."""
+        if is_of_a_link(meaning.word):
+            self._links.take(number, meaning.fields, meaning.fields.who or "")
+        if meaning.setting is not None:
+            self._settings[meaning.setting.word] = meaning.setting
+        elif meaning.kind is Kind.AFTERMATH:
+            self._aftermath += 1
+            if len(self._aftermath_lines) < LINES_KEPT:
+                self._aftermath_lines.append(number)
+            if meaning.what == OF_RDMA:
+                self._add_unknown(number, meaning, self._unexplained)
+                if meaning.causes:
+                    worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
+                    self._add_group(number, worded, self._beside)
+            elif meaning.what == ENDED:
+                self._add_group(number, replace(meaning, kind=Kind.FAILURE), self._ended)
+        elif meaning.kind is Kind.UNKNOWN:
+            self._add_unknown(number, meaning, self._unknown)
+            self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
+        else:
+            self._add_group(number, meaning, self._groups)
+
+    def note_end(self, number: int, text: str) -> None:
+        """How a program ended."""
+        self._end = OtherFailure(number, text[:TEXT_KEPT], 1)
+
+    def note_apart(self, number: int, meaning: "Meaning") -> None:
+        """A message that names its cause, where nothing says that it is of RDMA: the first."""
+        if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
+            text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
+            self._apart = OtherFailure(number, text, 1, causes, next_of(meaning))
+
+    def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, Group]) -> None:
+        found = meaning.fields
+        key: Key = (
+            meaning.kind,
+            meaning.what,
+            found.device,
+            found.port,
+            found.stage,
+            found.errno,
+            found.status,
+        )
+        if meaning.kind is Kind.UNKNOWN:
+            key = (*key, meaning.causes)
+        elif meaning.what == LINK_DOWN:
+            key = (*key, link_of(found), says_down(found.text))
+        group = to.get(key)
+        if group is None:
+            if len(to) >= MOST_GROUPS:
+                self._dropped += 1
+                return
+            group = to[key] = Group(meaning, number, found.text[:TEXT_KEPT])
+        group.count += 1
+        group.last = number
+        if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
+            group.numbers.append(number)
+        for kept, value in ((group.speakers, found.who), (group.peers, found.peer)):
+            if value and len(kept) < NAMES_KEPT:
+                kept[value[:64]] = None
+        if found.clock and (group.clock is None or is_earlier(found.clock, group.clock)):
+            group.clock = found.clock
+
+    def _add_unknown(self, number: int, meaning: "Meaning", to: dict[str, Unknown]) -> None:
+        text = meaning.fields.text[:TEXT_KEPT]
+        key = "".join("0" if each.isdigit() else each for each in text)
+        if key in to:
+            to[key] = replace(to[key], count=to[key].count + 1)
+        elif len(to) < MOST_UNKNOWN:
+            to[key] = Unknown(number, text, 1)
+        else:
+            self._dropped += 1
+
+    def account(self, lines: int, size: int, cases: "Cases | None" = None) -> Account:
+        """All of it, in order; `cases` are those that were learned, else the package's."""
+        self._hear_talk()
+        if BY_SOCKETS in self._settings and RDMA_ASKED_FOR not in self._settings:
+            for each in self._groups.values():
+                as_fallback(each)
+            self._pass_over_devices()
+        groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
+        groups = self._with_links(merged(groups))
+        worded = self._worded or (self._beside if not self._unknown else {})
+        if any(each.meaning.kind is not Kind.NOTE for each in groups):
+            worded = {}
+        words = [as_failure(each) for each in in_time(list(worded.values()))]
+        groups += words
+        if not any(each.meaning.kind is not Kind.NOTE for each in groups):
+            groups += in_time(list(self._ended.values()))
+        if not any(each.meaning.kind is not Kind.NOTE for each in groups):
+            words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
+            groups += words
+        weigh(groups, self._settings.values())
+        hear(groups, [each.text for each in self._unknown.values()])
+        recall(groups, [each.text for each in self._unknown.values()], cases)
+        words = [each for each in words if each.meaning.causes]
+        groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
+        of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
+        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
+        unknown = self._unknown if is_explained else self._unexplained
+        shown = {number for each in words for number in each.numbers}
+        unknown = {key: each for key, each in unknown.items() if each.line not in shown}
+        return Account(
+            failures=of[Kind.FAILURE],
+            consequences=of[Kind.CONSEQUENCE],
+            notes=of[Kind.NOTE],
+            unknown=tuple(unknown.values()),
+            unknown_next=_AFTER_UNKNOWN if unknown else (),
+            aftermath=self._aftermath,
+            aftermath_lines=tuple(self._aftermath_lines),
+            dropped=self._dropped,
+            lines=lines,
+            bytes=size,
+            other=self._other(lines),
+        )
+
+    def _other(self, lines: int) -> OtherFailure | None:
+        """What names its cause, of a log that ended in trouble or is short; else how it ended."""
+        from rdmadiag.explain.log.whole import MOST_LINES
+
+        if self._apart is not None and (self._end is not None or lines <= MOST_LINES):
+            return self._apart
+        return self._end
+
+    def _with_links(self, groups: list[Group]) -> list[Group]:
+        """Links that came up again, and ports that had none since the start, are no failures."""
+        others = others_of(groups)
+        moved = False
+        for each in groups:
+            if not self._is_followed(each):
+                continue
+            down = self._down(each, others)
+            if down is None:
+                what = CAME_BACK if self._came_back(each) else NEVER_UP
+                each.meaning = replace(each.meaning, kind=Kind.NOTE, what=what, causes=())
+            elif down.number != each.number:
+                each.number, each.text, each.clock = down.number, down.text[:TEXT_KEPT], down.clock
+                moved = True
+                later = [number for number in each.numbers if number > down.number]
+                each.count -= sum(number < down.number for number in each.numbers)
+                each.numbers = [down.number, *later]
+        return in_time(groups) if moved else groups
+
+    def _is_lost(self, group: Group, others: Iterable[Other]) -> bool:
+        """Whether a link is, or counts for another reason."""
+        if group.meaning.what != LINK_DOWN:
+            return False
+        return not self._is_followed(group) or self._down(group, others) is not None
+
+    def _is_followed(self, group: Group) -> bool:
+        """Whether it is of a link of which all is known that was said."""
+        if group.meaning.what != LINK_DOWN or len(group.speakers) >= NAMES_KEPT:
+            return False
+        return says_down(group.meaning.fields.text)
+
+    def _down(self, group: Group, others: Iterable[Other]) -> Down | None:
+        """What counts of a link that went down; None: nothing does."""
+        found, several = group.meaning.fields, tuple(others)
+        downs = [
+            self._links.lost(found, of) or first_followed(self._links.flaps(found, of), several)
+            for of in group.speakers or ("",)
+        ]
+        return min((each for each in downs if each), key=lambda each: each.number, default=None)
+
+    def _came_back(self, group: Group) -> bool:
+        return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))
+
+    def _pass_over_devices(self) -> None:
+        """A job that goes by sockets fails by what fails there, not for want of a device."""
+        failed = [e for e in self._groups.values() if e.meaning.kind is Kind.FAILURE]
+        wanted = [each for each in failed if is_of_a_device(each)]
+        if len(wanted) < len(failed):
+            for each in wanted:
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
+
+    def _hear_talk(self) -> None:
+        """A test that came to no result, where no line says why."""
+        kinds = {each.meaning.kind for each in self._groups.values()}
+        if Kind.FAILURE in kinds or self._worded or self.talk.has_result:
+            return
+        if self.talk.empty_end is not None:
+            self.add(self.talk.line, self.talk.empty())
+        elif self.talk.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
+            self.add(self.talk.line, self.talk.stopped())
+
+    def _is_meant(self, group: Group) -> bool:
+        """NCCL that is set to leave RDMA alone has no device, as it should.
+
+        And of several ports that are listed one may be without a cable.
+        """
+        meaning = group.meaning
+        if meaning.what == LISTED_DOWN and PORT_ACTIVE in self._settings:
+            return False
+        of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
+        return not (of_nccl and RDMA_OFF in self._settings)

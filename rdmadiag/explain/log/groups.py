@@ -1,0 +1,216 @@
+"""Lines of one device, stage and cause are one group, however many ranks print them.
+
+Memory is bounded: so many line numbers and names of each are kept.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.explain.causes import Known
+from rdmadiag.explain.completions import completion, completion_text, vendor
+from rdmadiag.explain.log.account import LIKELY, Failure, LikelyCause, Named
+from rdmadiag.explain.log.kind import IN_WORDS, Kind
+from rdmadiag.explain.log.links import LINK_DOWN, Other
+from rdmadiag.explain.log.settings import BY_SOCKETS
+from rdmadiag.explain.log.templates import facts_of
+from rdmadiag.explain.remedies import fill
+from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.learned.chances import Basis
+    from rdmadiag.explain.log.meaning import Meaning
+
+MOST_CAUSES: Final = 5
+LINES_KEPT: Final = 10  # numbers of each group's first lines
+NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
+TEXT_KEPT: Final = 400  # characters of a line
+REMEDY: Final = 6
+
+Key = tuple[object, ...]
+
+
+@dataclasses.dataclass
+class Group:
+    """Lines that say the same, and the first of them."""
+
+    meaning: "Meaning"
+    number: int
+    text: str
+    count: int = 0
+    numbers: list[int] = field(default_factory=list)
+    last: int = 0
+    speakers: dict[str, None] = field(default_factory=dict)
+    peers: dict[str, None] = field(default_factory=dict)
+    clock: tuple[str, float] | None = None
+    has_one_cause: bool = False  # that the rule names
+    by_rule: tuple[str, ...] | None = None  # labels; None: all that the meaning has
+    rests_on: "Basis | None" = None
+    probability: float | None = None
+
+
+def others_of(groups: Iterable[Group]) -> list[Other]:
+    """What failed that is no link which went down."""
+    return [
+        (each.number, each.clock)
+        for each in groups
+        if each.meaning.kind is not Kind.NOTE and each.meaning.what != LINK_DOWN
+    ]
+
+
+def as_fallback(group: Group) -> None:
+    """NCCL finds no device, says so for information, takes sockets: nobody asked it for RDMA.
+
+    Where the library is missing, the device may be there.
+    """
+    meaning = group.meaning
+    has_none = "no-rdma-device" in {each.label for each in meaning.causes[:2]}
+    if meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text:
+        group.meaning = replace(meaning, kind=Kind.NOTE, what=BY_SOCKETS)
+
+
+def is_of_a_device(group: Group) -> bool:
+    """Whether NCCL wants for one, or for the library that lists them."""
+    meaning = group.meaning
+    labels = [each.label for each in meaning.causes[:1]]
+    return meaning.fields.tool == "nccl" and labels in _NO_DEVICE
+
+
+_NO_DEVICE: Final = (["no-rdma-device"], ["verbs-library-missing"], ["provider-missing"])
+
+
+def as_failure(group: Group) -> Group:
+    """The same, as a failure that is known by its words alone."""
+    group.meaning = replace(group.meaning, kind=Kind.FAILURE, what=IN_WORDS)
+    return group
+
+
+def is_earlier(one: tuple[str, float], other: tuple[str, float]) -> bool:
+    """By the same clock."""
+    return one[0] == other[0] and one[1] < other[1]
+
+
+def in_time(groups: list[Group]) -> list[Group]:
+    """By the clock where all have the same one, else by line: logs of ranks may follow each other.
+
+    A clock of whole seconds leaves the order of lines within one.
+    """
+    ordered = sorted(groups, key=lambda each: each.number)
+    kinds = {each.clock[0] if each.clock else None for each in ordered}
+    if len(kinds) == 1 and None not in kinds:
+        return sorted(ordered, key=lambda each: each.clock[1] if each.clock else 0.0)
+    return ordered
+
+
+def _sameness(group: Group) -> Key:
+    meaning = group.meaning
+    what = "call" if meaning.what == "errno" else meaning.what
+    if what == "completion":  # its status is its number
+        return (id(group),)
+    return (what, meaning.fields.stage, meaning.fields.platform)
+
+
+def merged(groups: list[Group]) -> list[Group]:
+    """What failed without a number says less if the same failed with one.
+
+    A call is the same if its stage is, an event if it is the same event.
+    """
+    exact: dict[Key, list[Group]] = {}
+    for each in groups:
+        if each.meaning.fields.errno is not None:
+            exact.setdefault(_sameness(each), []).append(each)
+    kept: dict[int, Group] = {}  # in the place of the first that said it
+    for each in groups:
+        same = each
+        if each.meaning.fields.errno is None:
+            several = exact.get(_sameness(each), ())
+            same = next((other for other in several if _may_be_of_one_device(each, other)), each)
+        if same is not each:
+            same.count += each.count
+            same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
+            same.last = max(same.last, each.last)
+        kept.setdefault(id(same), same)
+    return list(kept.values())
+
+
+def _may_be_of_one_device(one: Group, other: Group) -> bool:
+    devices = one.meaning.fields.device, other.meaning.fields.device
+    return None in devices or devices[0] == devices[1]
+
+
+def failure_of(group: Group) -> Failure:
+    """What is shown of a group."""
+    found = group.meaning.fields
+    return Failure(
+        kind=group.meaning.kind,
+        what=group.meaning.what,
+        tool=found.tool,
+        stage=found.stage,
+        call=found.call,
+        errno=_errno(found.errno, found.platform),
+        completion=_completion(found.status, found.vendor_error),
+        platform=found.platform,
+        device=found.device,
+        port=found.port,
+        gid_index=found.gid_index,
+        local_gid=str(found.local_gid) if found.local_gid else None,
+        remote_gid=str(found.remote_gid) if found.remote_gid else None,
+        peers=tuple(group.peers),
+        speakers=tuple(group.speakers),
+        count=group.count,
+        lines=tuple(group.numbers),
+        last_line=group.last,
+        text=group.text,
+        causes=likely(group.meaning.causes, group.by_rule),
+        next=next_of(group.meaning),
+        rests_on=group.rests_on,
+        probability=group.probability,
+        tells_apart=_apart(group),
+    )
+
+
+def _apart(group: Group) -> str | None:
+    """What to run, where the likeliest cause is not likely enough."""
+    if group.meaning.kind is Kind.NOTE or (group.probability or 0) >= LIKELY:
+        return None
+    from rdmadiag.explain.log.apart import apart
+
+    found = group.meaning.fields
+    labels = [each.label for each in group.meaning.causes]
+    look = apart(labels, found.platform, facts_of(found))
+    return look.line if look else None
+
+
+def likely(
+    causes: Sequence[Known], by_rule: Sequence[str] | None = None
+) -> tuple[LikelyCause, ...]:
+    """Causes as they are shown, with their places among those of the rule."""
+    first = [each.label for each in causes] if by_rule is None else by_rule
+    places = {label: place for place, label in enumerate(first)}
+    return tuple(
+        LikelyCause(each.label, each.text, place=places.get(each.label, MOST_CAUSES))
+        for each in causes
+    )
+
+
+def next_of(meaning: "Meaning") -> tuple[str, ...]:
+    """What to look at, with the names that the line has."""
+    return fill(meaning.next, facts_of(meaning.fields))[:REMEDY]
+
+
+def _errno(number: int | None, platform: Platform) -> Named | None:
+    if number is None:
+        return None
+    return Named(number, errno_name(number, platform), errno_text(number, platform), platform)
+
+
+def _completion(status: int | None, vendor_error: int | None) -> Named | None:
+    row = completion(status) if status else None
+    if row is None:
+        return None
+    text = completion_text(row.number, vendor_error) if vendor_error is not None else row.text
+    known = vendor(row.number, vendor_error) if vendor_error is not None else None
+    if known:
+        text = f"{text}, which with {known.provider} {known.meaning}"
+    return Named(row.number, row.name, text, None, vendor_error)
