@@ -360,7 +360,7 @@ SIGNS: Final = (
         r"|watchdog task: transmit|found a tx that wasn't completed|\bib\d+: transmit timeout",
         ("firmware-silent", "firmware-failed", "pcie-error"),
         (DMESG_OF_RDMA,),
-        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|\bena\b|mana|\bib\d",
+        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|mana|\bib\d",
     ),
     sign(
         "memory-not-pinned",
