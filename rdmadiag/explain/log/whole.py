@@ -21,6 +21,7 @@ from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
+from rdmadiag.explain.log.source import is_source
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 from rdmadiag.late import late
 
@@ -44,9 +45,12 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     lines = lines_of(text)
     if not lines or not needs_look(collector, lines):
         return
+    said = [line for _, line in lines]
+    if is_source(said):
+        collector.forget_what_is_not_understood()
+        return
     from rdmadiag.explain.log.learned.trouble import LEAST, shipped
 
-    said = [line for _, line in lines]
     weighed = (learned or shipped()).weights(said, collector.found)
     if collector.says_trouble:
         if max(weighed) < LEAST and not any(

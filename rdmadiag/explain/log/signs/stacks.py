@@ -352,6 +352,15 @@ SIGNS: Final = (
         ("kernel-module-missing",),
     ),
     sign(
+        "ethernet-transmit-timeout",  # of an adapter that has no RDMA, beside one that has
+        Kind.NOTE,
+        None,
+        r"found a tx that wasn't completed",
+        ("firmware-silent", "pcie-error"),
+        (DMESG_OF_RDMA,),
+        only=r"\bena\b",
+    ),
+    sign(
         "transmit-timeout",
         Kind.FAILURE,
         None,
