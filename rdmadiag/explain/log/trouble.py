@@ -162,6 +162,9 @@ _OTHER: Final = late(
     r"|ksmbd|cifs|nfs|svc|scst|target|tcm|ceph|beegfs|mmfs|mst_|rds|smc|rnbd|rtrs|ionic|ice\b|idxd|vfio|uio))[\w./-]+(?: not found\b|['\"]?: )"
     # packages of Python, code on a GPU, and what a node of Kubernetes is marked with
     r"|\bNo module named\b|\billegal memory access\b|\bdevice-side assert\b|\bpin memory thread\b"
+    # what a host has, as gdscheck lists it, and what an installer does
+    r"|^\s*(?:--)?[A-Z\w][\w ]{2,20}: (?:Unsupported|Disabled|Not (?:Loaded|configured))\b"
+    r"|\b[Tt]hose packages are removed\b"
     r"|\bnode\.kubernetes\.io/|\bInsufficient (?:nvidia|amd)\.com/gpu\b"
     r"|\bgetPluginParams\b|createBackend: unsupported|[Cc]annot change \w+ when RDMA is active"
     r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
