@@ -2,7 +2,7 @@
 
 >>> is_source(["qp = ibv_create_qp(pd, &attr);", "if (!qp) {", '    fail("create_qp");', "}"])
 True
->>> is_source(["[0] NCCL WARN ibv_create_qp failed;", "[0] init.cc:9 -> 2;", "[0] group.cc:7 -> 2;"])
+>>> is_source(["[0] NCCL WARN ibv_create_qp failed;", "[0] init.cc:9 -> 2;", "[0] net.cc:7 -> 2;"])
 False
 """
 

@@ -49,16 +49,16 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     if is_source(said):
         collector.forget_what_is_not_understood()
         return
-    from rdmadiag.explain.log.learned.trouble import LEAST, shipped
+    from rdmadiag.explain.log.learned import trouble
 
-    weighed = (learned or shipped()).weights(said, collector.found)
+    weighed = (learned or trouble.shipped()).weights(said, collector.found)
     if collector.says_trouble:
-        if max(weighed) < LEAST and not any(
+        if max(weighed) < trouble.LEAST and not any(
             AFTERMATH.search(each) or is_of_the_job(each) for each in said
         ):
             collector.forget_what_is_not_understood()
         return
-    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > LEAST]
+    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.SHOWN]
     passed = _of_healthy(lines)
     several = sorted(
         (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
