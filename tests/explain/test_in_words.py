@@ -236,10 +236,9 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
         # opensm/osm_vendor_ibumad.c, drivers/infiniband/hw/irdma/hw.c, qed_mcp.c
         ("opensm: No local ports detected!", "port-down"),
         ("infiniband irdma0: abnormal ae_id = 0x50a bool qp=1 qp_id = 4", "peer-gone"),
-        # drivers/net/ethernet of mlx5, hns3, ena and qede; ipoib_main.c
+        # drivers/net/ethernet of mlx5, hns3 and qede; ipoib_main.c
         ("mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 5, SQ: 0x1a", "firmware-silent"),
         ("hns3 0000:7d:00.0 eth2: Tx timeout count: 1, queue_id: 3", "firmware-silent"),
-        ("ena 0000:00:05.0 eth0: Found a Tx that wasn't completed on time", "firmware-silent"),
         ("[qede_tx_timeout:530(ens4f0)]TX timeout!", "firmware-silent"),
         ("ib0: transmit timeout: latency 1544 msecs", "firmware-silent"),
         # ib_srp.c, ipoib_multicast.c, mvapich's ibv_channel_manager.c, NVSHMEM's transport.cpp

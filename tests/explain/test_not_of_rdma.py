@@ -51,6 +51,10 @@ def _causes(log: str) -> tuple[str, ...]:
         "[1.2] [n1:9:a]  vfs_sock.c:77  UCX  ERROR bind() failed: Address already in use",
         "nvshmem_bootstrap_uid.cpp:9: NULL value nvshmem_bootstrap failed",
         "gasnet pmi-spawner/gasnet_bootstrap_pmi.c:9: error: PMIX_ERR_INIT",
+        # modules of others, GPUs, builds
+        "modprobe: ERROR: could not insert 'r8126': Key was rejected by service",
+        "RuntimeError: deep_ep.cpp:83 'an illegal memory access was encountered'",
+        "nvlink error : Undefined reference to 'nvshmemi_ibgda_device_state_d'",
         # people and manuals
         "I tried ib_send_lat and it failed in the same way",
         "This patch fixes an error of mlx5_ib that was introduced earlier",

@@ -150,3 +150,9 @@ def test_any_lines_are_taken(lines: list[bytes]) -> None:
 def test_a_result_of_zeros_is_one_where_perftest_has_no_clock_to_count_with() -> None:
     row = " 4096       20               0.00               0.00   \t\t   0.000000\n"
     assert account(PERFTEST.format(kind="RC") + row).first is None
+
+
+@pytest.mark.parametrize("prefix", ["", "[1,0]<stdout>: ", "2019-07-16 03:43:24 DEBUG| [stdout] "])
+def test_a_result_is_one_whatever_a_logger_puts_before_it(prefix: str) -> None:
+    log = PERFTEST.format(kind="RC") + ROW
+    assert account("".join(prefix + line for line in log.splitlines(keepends=True))).first is None

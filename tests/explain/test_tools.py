@@ -151,3 +151,8 @@ def test_a_usage_is_read_in_a_whole_log() -> None:
     usage = "  ibv_rc_pingpong            start a server and wait for connection"
     found = meaning(usage, "  ibv_rc_pingpong <host>     connect to server at <host>\n")
     assert found.causes[0].label == "argument-refused"
+
+
+def test_perftest_takes_the_mtu_that_the_port_has_and_goes_on() -> None:
+    found = meaning(" Requested mtu is higher than active mtu ")
+    assert (found.kind, found.causes[0].label) == (Kind.NOTE, "mtu-above-port")

@@ -207,3 +207,70 @@ def test_a_constant_or_a_call_with_a_number_is_a_failure_where_it_is_the_whole_t
 )
 def test_a_list_of_constants_and_a_success_are_none(text: str) -> None:
     assert score(Excerpt("a", {}, text.encode())).as_ok
+
+
+SOURCE = """\
+let qp = context.create_qp(&pd, &attr);
+if qp.is_err() {
+    frob.fail("rdma queue pair: fault");
+}
+"""
+
+
+def test_source_that_is_pasted_is_no_log() -> None:
+    """No program has printed what it names."""
+    assert read(SOURCE, HEAVY).as_ok
+    assert not read(SOURCE + "12:00:01 ERROR rdma queue pair: fault\n", HEAVY).as_ok
+
+
+HELP = """\
+--------------------------------------------------------------------------
+WARNING: There are more than one active ports on host 'node1', but the
+default subnet GID prefix was detected on more than one of these
+ports.  If these ports are connected to different physical IB
+networks, this configuration will fail in Open MPI.
+
+NOTE: You can turn off this warning by setting the MCA parameter
+      btl_openib_warn_default_gid_prefix to 0.
+--------------------------------------------------------------------------
+"""
+
+
+def test_a_help_text_is_read_as_a_whole() -> None:
+    """Its other lines belong to the warning that healthy hosts print, too."""
+    assert read(HELP, HEAVY).as_ok
+
+
+def test_what_follows_a_help_text_is_read() -> None:
+    """It ends at the dashes."""
+    assert not read(f"{HELP}the gizmo collapsed: wrecked by a fault\n", HEAVY).as_ok
+
+
+OUT_OF_MEMORY = """\
+node1:9:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'
+node1:9:9 [3] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup from \
+rank 3, retcode 1
+"""
+
+
+def test_what_follows_a_failure_of_another_kind_is_none_of_rdma() -> None:
+    """The GPU has no memory left; the consequence alone would be one of a peer."""
+    found = read(OUT_OF_MEMORY).account
+    assert found.first is None
+    assert found.other is not None
+    assert [each.label for each in found.other.causes] == ["gpu-not-usable"]
+    assert read(OUT_OF_MEMORY.split("\n", 1)[1]).account.first is not None
+
+
+def test_the_reason_below_a_summary_of_nccl_is_that_of_its_end() -> None:
+    """Two ranks on one GPU are no failure of RDMA."""
+    summary = (
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage"
+        " (run with NCCL_DEBUG=WARN for details), NCCL version 2.20.5\n"
+        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+    )
+    reason = "Last error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10\n"
+    assert not read(summary).as_ok
+    found = read(summary + reason)
+    assert found.as_ok
+    assert found.account.other is not None

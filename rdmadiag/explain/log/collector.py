@@ -194,14 +194,14 @@ class Collector:
                 as_fallback(each)
             self._pass_over_devices()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
-        groups = self._with_links(merged(groups))
+        groups = self._without_what_followed(self._with_links(merged(groups)))
         worded = self._worded or (self._beside if not self._unknown else {})
         if any(each.meaning.kind is not Kind.NOTE for each in groups):
             worded = {}
         words = [as_failure(each) for each in in_time(list(worded.values()))]
         groups += words
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
-            groups += in_time(list(self._ended.values()))
+            groups += in_time([e for e in self._ended.values() if not self._has_reason_below(e)])
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
             words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
             groups += words
@@ -236,6 +236,18 @@ class Collector:
         if self._apart is not None and (self._end is not None or lines <= MOST_LINES):
             return self._apart
         return self._end
+
+    def _without_what_followed(self, groups: list[Group]) -> list[Group]:
+        """Without consequences of a failure that is none of RDMA: of a GPU without memory."""
+        apart = self._apart
+        if apart is None or any(each.meaning.kind is Kind.FAILURE for each in groups):
+            return groups
+        consequence = Kind.CONSEQUENCE
+        return [e for e in groups if e.meaning.kind is not consequence or e.number < apart.line]
+
+    def _has_reason_below(self, group: Group) -> bool:
+        """Whether a later line says what ended the program, and that is none of RDMA."""
+        return self._apart is not None and self._apart.line > group.number
 
     def _with_links(self, groups: list[Group]) -> list[Group]:
         """Links that came up again, and ports that had none since the start, are no failures."""

@@ -14,6 +14,15 @@ NOT_OUTPUT: Final = late(
     r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
+    # Python, Rust, C and Go
+    r"|^\s*(?:from [\w.]+ import\b|import [\w.]+(?: as \w+)?$|(?:pub )?(?:fn|impl|mod|use|let) \w"
+    r"|(?:static |const |unsigned |extern )*(?:int|void|struct|char|bool|u?int\d+_t|size_t) \*?\w+"
+    r"(?:\(|\[|;| = |$)|(?:while|for|elif|else if) ?\(?.*[:{]$|\w+(?:, \w+)* :?= [\w.]+\(.*\)?$"
+    r"|print(?:f|ln)?!?\(|(?:Ok|Err|Some)\(.*=>)"
+    # what a command is for, of a list of them, and the terms of a licence
+    r"|^\s*# (?:Check|List|Verify|Use|Run|Make sure|Ensure|See|Install|Show|Get) [\w ]+"
+    r"|^\s*(?:\./|kubectl |docker |sudo |ssh )\S.* (?:#|--) [\w ]+"
+    r"|^(?:THE SOFTWARE IS PROVIDED|Permission is hereby granted)|\bCLAIM, DAMAGES OR OTHER\b"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
     r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
     r"|^\s*\|[^|]*`[^`|]+`[^|]*\|[^|]+\|"  # a table of a page, of several columns

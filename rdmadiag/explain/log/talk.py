@@ -94,6 +94,8 @@ _ENDED: Final = late(
 )
 _OWN_PORT: Final = 18515
 """Of perftest and the pingpongs, where -p gives no other."""
+_LONGEST_INDENT: Final = 4
+"""What perftest itself puts before a table."""
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
 _HEADER: Final = late(
     r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
@@ -131,6 +133,13 @@ _OVER_RDMA: Final = (
     GIDS,
     AT_PEER,
 )
+
+
+def _without_prefix(after: bytes, length: int) -> bytes:
+    """Lines without what a logger or a launcher put before each of them, of so many bytes."""
+    if length < _LONGEST_INDENT:
+        return after
+    return b"\n".join(line[length:] for line in after.split(b"\n"))
 
 
 @dataclass(slots=True)
@@ -178,7 +187,7 @@ class Talk:
         elif which := found["which"]:
             reached = self._end(which.decode().lower(), found, line, after)
         elif found["table"]:
-            row = _ROW.search(after)
+            row = _ROW.search(_without_prefix(after, found.start()))
             reached = Reached.RESULT if row else Reached.DATA
             self.iterations = int(row["iterations"]) if row else None
         else:

@@ -157,14 +157,23 @@ _OTHER: Final = late(
     r"|^libfabric:[\w:]{0,40}:(?:tcp|sockets|udp|shm|net|sm2):|\b(?:mpi|udp|smp)-conduit\b"
     r"|\btcp_(?:ep|iface|cm|md|sockcm|sockcm_ep|listener)\.c:\d+ +UCX\b|\bAMUDP_"
     r"|\b(?:lib)?bpf_|\blibbpf\b|CONFIG_BPF"
-    r"|\bModule (?!\S*(?:rdma|mlx|ib_|iw_|rxe|siw|verbs|efa|bnxt_re|hfi1|qedr|hns|nvme|nvidia|peer"
-    r"|gdr|xpmem|knem|lnet|lustre|iser|srp|mana|cxi))\S+ not found\b"
+    r"|(?:\bModule |\bcould not insert (?:module )?['\"]?)"
+    r"(?!\S*(?:rdma|mlx|ib_|iw_|rxe|siw|verbs|efa|bnxt|hfi1|qed|hns|nvme|nvidia|peer|gdr|xpmem|knem"
+    r"|lnet|lustre|iser|srp|mana|cxi|erdma|cxgb|usnic|ksmbd|cifs|nfs|svc|scst|target|tcm|ceph"
+    r"|beegfs|mmfs|mst_|rds|smc|rnbd|rtrs|ionic|ice\b|idxd|vfio|uio))"
+    r"[\w./-]+(?: not found\b|['\"]?: )"
+    # packages of Python, code on a GPU, and what a node of Kubernetes is marked with
+    r"|\bNo module named\b|\billegal memory access\b|\bdevice-side assert\b|\bpin memory thread\b"
+    # what an installer does
+    r"|\b[Tt]hose packages are removed\b"
+    r"|\bnode\.kubernetes\.io/|\bInsufficient (?:nvidia|amd)\.com/gpu\b"
     r"|\bgetPluginParams\b|createBackend: unsupported|[Cc]annot change \w+ when RDMA is active"
     r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
     r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"
     # tables
     r"|^\s*\|.*\|\s*$|_total\{"
     # linkers, packages, and files that a script makes
+    r"|\bmake\[\d+\]: \*\*\* |\bC\+\+ compilation of rule\b|\bbuild stopped: |\bnvlink error\b"
     r"|\bld: cannot find|\bcollect2: |\bscript(?:let| .{0,40}) (?:failed|returned)|\bscriptlet\b"
     r"|^(?:dpkg|dpkg-deb|rpm|apt(?:-get)?|yum|dnf|zypper|pip3?|conda|brew|dracut|depmod|ldconfig)"
     r"(?:\[\d+\])?: |\btrying to overwrite\b|\bconflicts (?:with|between) .{0,80}\b(?:file|package)"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
-from rdmadiag.explain.log.catalogue import is_healthy
+from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
@@ -21,7 +21,8 @@ from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
-from rdmadiag.explain.log.signs import AFTERMATH
+from rdmadiag.explain.log.signs import AFTERMATH, sign_of
+from rdmadiag.explain.log.source import is_source
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 from rdmadiag.late import late
 
@@ -46,18 +47,25 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     lines = lines_of(text)
     if not lines or not needs_look(collector, lines):
         return
-    from rdmadiag.explain.log.learned.trouble import LEAST, shipped
-
     said = [line for _, line in lines]
-    weighed = (learned or shipped()).weights(said, collector.found)
+    if is_source(said):
+        collector.forget_what_is_not_understood()
+        return
+    from rdmadiag.explain.log.learned import trouble
+
+    weighed = (learned or trouble.shipped()).weights(said, collector.found)
     if collector.says_trouble:
-        if max(weighed) < LEAST and not any(
+        if max(weighed) < trouble.LEAST and not any(
             AFTERMATH.search(each) or is_of_the_job(each) for each in said
         ):
             collector.forget_what_is_not_understood()
         return
-    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > LEAST]
-    several = sorted((each for each in heavy if _may_be_told(each[2])), key=lambda e: -e[0])
+    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.SHOWN]
+    passed = _of_healthy(lines)
+    several = sorted(
+        (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
+        key=lambda each: -each[0],
+    )
     for _, number, line in sorted(several[:SHOWN], key=lambda each: each[1]):
         # What is noted names a cause already.
         causes = () if collector.is_explained else _causes(line, "\n".join(said))
@@ -115,6 +123,36 @@ def _is_known(collector: "Collector") -> bool:
 
 def _may_be_told(line: str) -> bool:
     return is_output(line) and may_tell(line) and not (is_healthy(line) or is_of_links(line))
+
+
+def _of_healthy(lines: list[Numbered]) -> set[int]:
+    """Numbers of the lines into which a message is wrapped that healthy hosts print, too.
+
+    Help texts of Open MPI go on for paragraphs: they end at a line of a log, or of dashes, or at
+    one that is known for something else.
+    """
+    found: set[int] = set()
+    last = 0
+    for number, line in lines:
+        message = message_of(line)
+        if message is not None:
+            goes_on = message.is_healthy and not _OF_A_LOG.match(line)
+        else:
+            goes_on = bool(last) and number <= last + _EMPTY_LINES + 1 and _goes_on(line)
+        if goes_on:
+            found.add(number)
+        last = number if goes_on else 0
+    return found
+
+
+def _goes_on(line: str) -> bool:
+    return not (_OF_A_LOG.match(line) or _BEGINS.match(line) or sign_of(line, "linux"))
+
+
+_EMPTY_LINES: Final = 1
+"""Between two paragraphs of one text."""
+_OF_A_LOG: Final = late(r"\s*[\[(<]|.{0,80}\d\d:\d\d:\d\d|\S+:\d+:\d+|\s*-{4}")
+_BEGINS: Final = late(r"(?!NOTE: )(?:\d{4}-|[A-Z]{4,}\b|[A-Z]+\d|\S+ ?[:=] \S)")
 
 
 def _causes(line: str, text: str) -> tuple[Known, ...]:

@@ -123,6 +123,13 @@ SIGNS: Final = (
         only=OF_RDMA + r"|port number|open mpi",
     ),
     sign(
+        "mtu-lowered",  # perftest takes the smaller one and goes on
+        Kind.NOTE,
+        Stage.RTR,
+        r"^\s*requested mtu is higher than active mtu",
+        ("mtu-above-port",),
+    ),
+    sign(
         "mtu-too-large",
         Kind.FAILURE,
         Stage.RTR,

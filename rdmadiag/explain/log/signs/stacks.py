@@ -352,6 +352,15 @@ SIGNS: Final = (
         ("kernel-module-missing",),
     ),
     sign(
+        "ethernet-transmit-timeout",  # of an adapter that has no RDMA, beside one that has
+        Kind.NOTE,
+        None,
+        r"found a tx that wasn't completed",
+        ("firmware-silent", "pcie-error"),
+        (DMESG_OF_RDMA,),
+        only=r"\bena\b",
+    ),
+    sign(
         "transmit-timeout",
         Kind.FAILURE,
         None,
@@ -360,7 +369,7 @@ SIGNS: Final = (
         r"|watchdog task: transmit|found a tx that wasn't completed|\bib\d+: transmit timeout",
         ("firmware-silent", "firmware-failed", "pcie-error"),
         (DMESG_OF_RDMA,),
-        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|\bena\b|mana|\bib\d",
+        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|mana|\bib\d",
     ),
     sign(
         "memory-not-pinned",

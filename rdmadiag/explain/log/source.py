@@ -1,0 +1,38 @@
+"""Whether a short text is source, and no log: what it names, no program has printed.
+
+>>> is_source(["qp = ibv_create_qp(pd, &attr);", "if (!qp) {", '    fail("create_qp");', "}"])
+True
+>>> is_source(["[0] NCCL WARN ibv_create_qp failed;", "[0] init.cc:9 -> 2;", "[0] net.cc:7 -> 2;"])
+False
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rdmadiag.late import late
+
+FEWEST: Final = 3
+SHARE: Final = 0.4
+"""Of its lines, those that look like source: others are arguments, comments and texts."""
+
+_SOURCE: Final = late(
+    r"[;{]\s*$|^\s*[})\]]+[;,)]*\s*$|^\s*(?:///?|/\*|\*/)"
+    r"|^\s*(?:from \S+ import\b|import \w|def \w|class \w|let |fn |pub |async |await |@\w+$"
+    r"|return\b)"
+    r"|^\s*(?:if|for|while|else|try|except|with)\b.*:\s*$"
+    r"|^\s*[\w.\[\], ]+ :?= (?:await )?[\w.]+\(|^\s*\w+ ?= ?[^\s,]+,(?:\s*#.*)?$"
+)
+_LOG: Final = late(
+    r"\d\d:\d\d:\d\d|^\W{0,2}\[[^\]]*\d[^\]]*\]|^\S+:\d+:\d+|\b(?:WARN|ERROR|INFO|FATAL)\b"
+    r"|Traceback|^\s*File \"|\b\w+Error: |\berror stack\b|^\s*#\d+ |0x[0-9a-f]{6}"
+    r"|^[\w-]+@[\w-]+[:#$]|^\$ "
+)
+"""A clock, a rank, a severity, a stack of calls, an address, a prompt: some of it was printed."""
+
+
+def is_source(lines: Sequence[str]) -> bool:
+    """Whether a good part of them is source, and none is of a log."""
+    if len(lines) < FEWEST or any(_LOG.search(each) for each in lines):
+        return False
+    found = sum(1 for each in lines if _SOURCE.search(each))
+    return found >= FEWEST and found >= SHARE * len(lines)
