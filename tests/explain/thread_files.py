@@ -6,7 +6,7 @@ addresses, users and paths are replaced; numbers are as they were. `held` is a t
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
 gathered and labelled after the rules were written: its first score is a first reading. So are
 those of EXAMS, one after the other; the newest is set apart: no rule is written from it, and
-nobody who writes rules reads it. An address
+nobody who writes rules reads it. The folder `noise` has logs without a failure alone. An address
 `https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
 which gives its own number for it and not where it is from.
 """
