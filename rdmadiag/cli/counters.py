@@ -118,7 +118,7 @@ def command(
             for each in compared:
                 show(each)
                 code = code_of(each.verdict.status, fail_on, exit_zero)
-                worst = max(worst, code, key=_ORDER.index)
+                worst = max(worst, code, key=exits.MILDEST_FIRST.index)
         except NoSuchDevice as error:
             raise Refused(str(error)) from error
         except KeyboardInterrupt:  # how a watch ends
@@ -144,9 +144,6 @@ def _check(
         raise click.UsageError("--count is for --watch")
     if watch and interval == 0:
         raise click.UsageError("--watch takes an interval above 0")
-
-
-_ORDER: Final = (exits.OK, exits.WARN, exits.UNKNOWN, exits.CRITICAL)
 
 
 def _wanted(devices: tuple[str, ...], excluded: tuple[str, ...]) -> "Wanted":

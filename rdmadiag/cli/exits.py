@@ -46,6 +46,8 @@ class Profile:
         return self.codes[status] if status in counts else OK
 
 
+MILDEST_FIRST: Final = (OK, WARN, UNKNOWN, CRITICAL)
+
 PROFILES: Final[dict[str, Profile]] = {
     # The Monitoring Plugins' guidelines: what is no answer, a mistake of ours too, is UNKNOWN.
     "nagios": Profile("warn", OF_STATUS, UNKNOWN, "nagios"),

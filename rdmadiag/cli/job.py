@@ -120,14 +120,11 @@ def command(
                 answer = found if other is None else _beside(found, other)
                 _show(reading, answer, wanted)
                 code = code_of(answer.verdict.status, fail_on, exit_zero)
-                worst = max(worst, code, key=_ORDER.index)
+                worst = max(worst, code, key=exits.MILDEST_FIRST.index)
         except KeyboardInterrupt:  # how a watch ends
             if not watch:
                 raise
     return worst
-
-
-_ORDER: Final = (exits.OK, exits.WARN, exits.UNKNOWN, exits.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)

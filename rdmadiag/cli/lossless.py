@@ -8,14 +8,13 @@ from rdmadiag.cli.exits import UNKNOWN, Refused
 from rdmadiag.cli.options import Reading, reading, recorded
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
-from rdmadiag.cli.selectors import not_there, selectors
+from rdmadiag.cli.selectors import selected
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 
 if TYPE_CHECKING:
     from rdmadiag.facts.evidence import Evidence
     from rdmadiag.preflight.case import Case
     from rdmadiag.view.lossless import LosslessPort
-    from rdmadiag.view.reconcile import DeviceView
 
 _SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "routing", "dcb")
 
@@ -157,16 +156,5 @@ def _side(
 
     table = every()
     chosen = tuple((table[name], table[name].versions[0]) for name in stacks)
-    case = Case(evidence, _devices(reading, evidence), stacks=chosen)
+    case = Case(evidence, selected(reading.devices, evidence), stacks=chosen)
     return case, chains(case)
-
-
-def _devices(reading: Reading, evidence: "Evidence") -> "tuple[DeviceView, ...]":
-    from rdmadiag.view.reconcile import devices
-    from rdmadiag.view.select import NoSuchDevice, select
-
-    wanted = selectors(reading.devices)
-    try:
-        return select(devices(evidence), wanted)
-    except NoSuchDevice as error:
-        raise not_there(error, evidence) from error

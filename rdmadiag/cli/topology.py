@@ -1,6 +1,6 @@
 """rdmadiag topology."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -8,12 +8,8 @@ from rdmadiag.cli.exits import UNKNOWN
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
-from rdmadiag.cli.selectors import not_there, selectors
+from rdmadiag.cli.selectors import selected
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
-
-if TYPE_CHECKING:
-    from rdmadiag.facts.evidence import Evidence
-    from rdmadiag.view.reconcile import DeviceView
 
 _SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "routing", "topology")
 
@@ -47,7 +43,7 @@ def command(reading: Reading, fail_on: str, exit_zero: bool) -> int:
     from rdmadiag.view.unshown import unread_sources
 
     evidence = reading.evidence(_SOURCES)
-    devices = _devices(reading, evidence)
+    devices = selected(reading.devices, evidence)
     found = topology(devices, evidence)
     verdict = judge(Case(evidence, devices, selected=bool(reading.devices)))
     missing = unread_sources(evidence) | dict(found.missing)
@@ -76,14 +72,3 @@ def command(reading: Reading, fail_on: str, exit_zero: bool) -> int:
     if not found.nics or "topology" in missing:
         return UNKNOWN
     return code_of(verdict.status, fail_on, exit_zero)
-
-
-def _devices(reading: Reading, evidence: "Evidence") -> "tuple[DeviceView, ...]":
-    from rdmadiag.view.reconcile import devices
-    from rdmadiag.view.select import NoSuchDevice, select
-
-    wanted = selectors(reading.devices)
-    try:
-        return select(devices(evidence), wanted)
-    except NoSuchDevice as error:
-        raise not_there(error, evidence) from error

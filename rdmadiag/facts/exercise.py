@@ -41,6 +41,10 @@ class Operation(StrEnum):
     FRAME_UDP = "frame_udp"
 
 
+BY_WINDOW = (Operation.MW_TYPE_1, Operation.MW_TYPE_2, Operation.SEND_INV)
+"""Of these the memory itself allows nothing: the memory window does."""
+
+
 class Via(StrEnum):
     """How its completions are noticed, or where its receives are posted."""
 

@@ -152,6 +152,10 @@ class KernelQpType(Numbered):
     DRIVER = "driver", 255
 
 
+OF_THE_KERNEL = (KernelQpType.SMI, KernelQpType.GSI)
+"""Queue pairs that the kernel itself keeps on every port, for management."""
+
+
 class DataOp(StrEnum):
     """What an end of a pingpong moves its data by."""
 
@@ -174,6 +178,8 @@ class QpState(Numbered):
 
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 """enum ibv_mtu, infiniband/verbs.h → bytes."""
+
+MTU_NUMBER = {size: number for number, size in MTU_BYTES.items()}
 
 ROCE_HEADERS = 96
 """Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC

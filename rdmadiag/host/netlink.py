@@ -242,6 +242,15 @@ def attributes(raw: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
+def _dump(kind: int, header: bytes) -> bytes:
+    return request(kind, NLM_F_DUMP, header)
+
+
+GET_LINKS: Final = _dump(RTM_GETLINK, bytes(16))
+GET_FAMILIES: Final = _dump(GENL_ID_CTRL, GENERIC_HEADER.pack(CTRL_CMD_GETFAMILY, 1, 0))
+"""Of generic netlink."""
+
+
 def number(content: bytes | None) -> int | None:
     """An unsigned attribute of 1, 2, 4 or 8 bytes; None for another length, or without one."""
     if content is None or len(content) not in (1, 2, 4, 8):

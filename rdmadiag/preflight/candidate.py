@@ -205,3 +205,9 @@ def _has(port: PortView, address: str) -> bool:
         return False
     bare = f"::ffff:{wanted}" if wanted.version == 4 else str(wanted)
     return any(entry.gid == Gid.parse(bare) for entry in port.entries)
+
+
+def are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    """RTR takes the other end of its cable as its destination: no port is a peer of its own."""
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
+    from rdmadiag.facts.limits import HostLimits
     from rdmadiag.gid.registry import Chosen
     from rdmadiag.preflight.expectations.compare import Compared
 
@@ -47,3 +48,9 @@ class Case:
         for device in self.devices:
             for port in device.ports:
                 yield device, port
+
+    @property
+    def limits(self) -> "HostLimits | None":
+        """Of the host and its cgroup; None where they were not read."""
+        system = self.evidence.system
+        return None if isinstance(system, Missing) else known(system.limits)

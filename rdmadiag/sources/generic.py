@@ -9,11 +9,6 @@ from rdmadiag.sources.dump import dump
 from rdmadiag.sources.sysfs import NET_CLASS
 
 _FAMILIES: Final = "genl-families"
-_LIST: Final = netlink.request(
-    netlink.GENL_ID_CTRL,
-    netlink.NLM_F_DUMP,
-    netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0),
-)
 
 NESTED: Final = 0x8000  # NLA_F_NESTED
 _HEADER: Final = 1  # ETHTOOL_A_*_HEADER, of all messages but those whose first one pads
@@ -27,7 +22,7 @@ def read_family(host: Host, name: str, deadline: float) -> int | Missing:
 
     Looked up by name, a family that is not there would make the kernel look for a module.
     """
-    reply = dump(host, _FAMILIES, netlink.NETLINK_GENERIC, _LIST, deadline)
+    reply = dump(host, _FAMILIES, netlink.NETLINK_GENERIC, netlink.GET_FAMILIES, deadline)
     if isinstance(reply, Missing):
         return reply
     try:

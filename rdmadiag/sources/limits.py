@@ -50,7 +50,7 @@ _RDMA_ROW: Final = late(
 )
 _EVENTS_ROW: Final = late(r"^(\S{1,64})((?: [\w.]{1,64}=[0-9]{1,20})+)\s*$", re.MULTILINE)
 _HEXADECIMAL: Final = late(r"[0-9a-fA-F]{1,16}")
-_UNIFIED: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+CGROUPS: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 _VERSION_1: Final = "/sys/fs/cgroup/rdma"
 _DEPTH: Final = 16  # cgroups above each other
 _MOST_ROWS: Final = 1024
@@ -281,7 +281,7 @@ def _folders(paths: dict[str, str]) -> Iterator[str]:
 
 
 def _of_version_2(path: str) -> Iterator[str]:
-    return _upwards(_UNIFIED, path)
+    return _upwards(CGROUPS, path)
 
 
 def _upwards(roots: tuple[str, ...], path: str) -> Iterator[str]:

@@ -27,7 +27,6 @@ _XDP: Final = ("none", "driver", "generic", "hardware", "several")  # XDP_ATTACH
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
 # Behind the header an empty struct ifinfomsg, and an empty struct ifaddrmsg.
-GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
 _GET_ADDRESSES: Final = netlink.request(netlink.RTM_GETADDR, netlink.NLM_F_DUMP, bytes(8))
 
 
@@ -185,7 +184,7 @@ def _lower(message: Any, names: dict[int, Any]) -> str | Missing:
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     """Every netdev of this network namespace; `deadline` as in Host.netlink."""
     addresses = dump(host, "route-getaddr", netlink.NETLINK_ROUTE, _GET_ADDRESSES, deadline)
-    links = dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
+    links = dump(host, "route-getlink", netlink.NETLINK_ROUTE, netlink.GET_LINKS, deadline)
     if isinstance(links, Missing):
         return links
     known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)

@@ -24,7 +24,6 @@ from rdmadiag.sources.dump import dump
 from rdmadiag.sources.ethtool import parse_link_modes
 from rdmadiag.sources.fec_counters import parse_fec_counters, parse_phy_counters, phy_request
 from rdmadiag.sources.generic import asleep, ethtool_request, generic_attributes, read_family
-from rdmadiag.sources.netdev import GET_LINKS
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
@@ -147,7 +146,7 @@ class _Reader:
         self._clock = clock_of(host)
         # As sources.netdev requests them, so that one record serves both.
         name, protocol = "route-getlink", netlink.NETLINK_ROUTE
-        reply = dump(self._host, name, protocol, GET_LINKS, self._deadline)
+        reply = dump(self._host, name, protocol, netlink.GET_LINKS, self._deadline)
         self._links = reply if isinstance(reply, Missing) else parse_links(reply)
         bonds = () if isinstance(reply, Missing) else parse_bonds(reply)
         self._bonds: tuple[Bonding, ...] = () if isinstance(bonds, Missing) else bonds

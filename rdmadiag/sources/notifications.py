@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import NOT_COLLECTED
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.host.isolation import SideBySide
@@ -19,7 +20,6 @@ from rdmadiag.host.notifications import (
     join,
 )
 from rdmadiag.sources.dump import dump
-from rdmadiag.sources.routing import GET_LINKS
 from rdmadiag.watch import devlink, rdma, route, uevent
 from rdmadiag.watch.event import Source
 
@@ -31,7 +31,6 @@ _SILENT: Final = Missing(
 _NOT_LOADED: Final = Missing(
     Why.ABSENT, "ib_core is not loaded; RDMA netlink was not opened, since that would load it"
 )
-_NOT_WANTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def listen(host: Host, wanted: Collection[str], links: route.Links, deadline: fl
     missing: dict[str, Missing] = {}
     asked = _asked(host, wanted, deadline)
     for source in ALL:
-        found = _open(source, asked) if source in wanted else _NOT_WANTED
+        found = _open(source, asked) if source in wanted else NOT_COLLECTED
         if isinstance(found, Missing):
             missing[source] = found
         else:
@@ -93,12 +92,12 @@ def _monitor(host: Host, deadline: float) -> bool | Missing:
 
 
 def _group(host: Host, deadline: float) -> int | Missing:
-    reply = dump(host, "genl-families", netlink.NETLINK_GENERIC, devlink.FAMILIES, deadline)
+    reply = dump(host, "genl-families", netlink.NETLINK_GENERIC, netlink.GET_FAMILIES, deadline)
     return reply if isinstance(reply, Missing) else devlink.parse_group(reply)
 
 
 def _links(host: Host, deadline: float) -> bytes | Missing:
-    return dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
+    return dump(host, "route-getlink", netlink.NETLINK_ROUTE, netlink.GET_LINKS, deadline)
 
 
 def _open(source: Source, asked: dict[str, object]) -> Subscription | Missing:

@@ -8,7 +8,7 @@ from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import read_netdev, read_port_numbers
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
-from rdmadiag.sources.routing import GET_LINKS, parse_links
+from rdmadiag.sources.routing import parse_links
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 
 _MOST = 1024
@@ -21,7 +21,7 @@ def read_links_of_ports(host: Host, deadline: float) -> tuple[Link, ...] | Missi
         return devices
     if isinstance(devices, Missing) or not devices:  # without ib_core there is no such folder
         return ()
-    reply = dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
+    reply = dump(host, "route-getlink", netlink.NETLINK_ROUTE, netlink.GET_LINKS, deadline)
     links = reply if isinstance(reply, Missing) else parse_links(reply)
     if isinstance(links, Missing):
         return links

@@ -28,7 +28,7 @@ from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
 from rdmadiag.late import late
-from rdmadiag.sources.text import attribute, malformed, parse_number
+from rdmadiag.sources.text import CPU_LIST, attribute, malformed, parse_number
 
 T = TypeVar("T")
 
@@ -58,7 +58,6 @@ _LIMIT_ROW: Final = late(
     r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
 )
 _STATUS_ROW: Final = late(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
-_CPU_LIST: Final = late(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 _ALL_UIDS: Final = late(r"\s*0\s+0\s+4294967295\s*")
 
 
@@ -101,7 +100,7 @@ def _list_of(raw: bytes, name: str) -> str | Missing:
     if fields and name not in fields:  # Mems_allowed_list of a kernel without cpusets
         return Missing(Why.ABSENT, f"no {name}")
     text = fields.get(name, "").strip()
-    if not _CPU_LIST.fullmatch(text):
+    if not CPU_LIST.fullmatch(text):
         return malformed(raw, f"a process status with {name}")
     return text
 

@@ -22,7 +22,7 @@ from rdmadiag.facts.programs import Listener, ProgramFacts, RdmaProgram, Unackno
 from rdmadiag.host import Host, netlink
 from rdmadiag.late import late
 from rdmadiag.sources.dump import dump
-from rdmadiag.sources.limits import parse_cgroups
+from rdmadiag.sources.limits import CGROUPS, parse_cgroups
 from rdmadiag.sources.nldev_counters import read_device_indexes
 from rdmadiag.sources.nldev_messages import NUMBER, request
 from rdmadiag.sources.resources import parse_entries, parse_thread_group
@@ -48,7 +48,6 @@ _CONTEXTS: Final = 22  # RDMA_NLDEV_CMD_RES_CTX_GET
 _STATE: Final = late(rb"^State:\s+([A-Za-z])\b", re.MULTILINE)
 _FROZEN: Final = late(r"^frozen ([01])$", re.MULTILINE)
 _VERSION_1: Final = "/sys/fs/cgroup/freezer"
-_VERSION_2: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 
 Tables = tuple[tuple[Listener, ...], tuple[Untaken, ...], tuple[Unacknowledged, ...]]
 
@@ -184,7 +183,7 @@ def _frozen(host: Host, pid: int) -> bool | Missing:
     if not _is_below(own):
         return _ELSEWHERE
     found: bool | Missing = Missing(Why.ABSENT, "no cgroup is mounted")
-    for root in _VERSION_2:
+    for root in CGROUPS:
         found = attribute(host, f"{root}{own}/cgroup.events", parse_cgroup_events)
         if not isinstance(found, Missing) or found.why is not Why.ABSENT:
             break

@@ -100,7 +100,6 @@ _PORT_MAPPER: Final = 3935  # IWARP_PM_PORT, iwpmd/iwarp_pm.h of rdma-core
 _UDP_ROW: Final = late(r"^ *\d+: [0-9A-F]{8}(?:[0-9A-F]{24})?:([0-9A-F]{4}) ", re.MULTILINE)
 _UDP_LIMIT: Final = 4 * 1024 * 1024
 
-GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
 _GET_NEIGHBOURS: Final = netlink.request(netlink.RTM_GETNEIGH, netlink.NLM_F_DUMP, bytes(12))
 _GET_NEIGHBOUR_TABLES: Final = netlink.request(
     netlink.RTM_GETNEIGHTBL, netlink.NLM_F_DUMP, bytes(_NDTMSG.size)
@@ -356,7 +355,7 @@ def parse_port_mapper(raw: bytes) -> bool | Missing:
 
 def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
     """Every route and rule of this network namespace; `deadline` as in Host.netlink."""
-    links = _ask(host, "route-getlink", GET_LINKS, parse_links, deadline)
+    links = _ask(host, "route-getlink", netlink.GET_LINKS, parse_links, deadline)
     if isinstance(links, Missing):
         return links
     names = {each.ifindex: each.name for each in links}
@@ -439,7 +438,7 @@ def read_towards(
     host: Host, deadline: float, asked: tuple[Asked, ...] = ()
 ) -> TowardsFacts | Missing:
     """The kernel's own answers, and all neighbours."""
-    links = _ask(host, "route-getlink", GET_LINKS, parse_links, deadline)
+    links = _ask(host, "route-getlink", netlink.GET_LINKS, parse_links, deadline)
     if isinstance(links, Missing):
         return links
     names = {each.ifindex: each.name for each in links}

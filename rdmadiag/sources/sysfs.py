@@ -31,7 +31,14 @@ from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA_VENDORS, RDMA_MODULE_OF_PCI_DRIVER
 from rdmadiag.host import Host
 from rdmadiag.late import late
-from rdmadiag.sources.text import attribute, malformed, parse_number, parse_numbered, parse_text
+from rdmadiag.sources.text import (
+    PCI_ADDRESS,
+    attribute,
+    malformed,
+    parse_number,
+    parse_numbered,
+    parse_text,
+)
 
 CLASS: Final = "/sys/class/infiniband"
 VERBS_CLASS: Final = "/sys/class/infiniband_verbs"
@@ -45,7 +52,6 @@ _MOST_GIDS: Final = 4096
 
 _GUID: Final = late(r"(0x)?[0-9a-fA-F]{4}(:?[0-9a-fA-F]{4}){3}")
 _RATE: Final = late(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*Gb/sec")
-_PCI_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _SLOT_NAME: Final = late(r"^PCI_SLOT_NAME=(\S+)$", re.MULTILINE)
 _INDEX: Final = late(r"0|[1-9][0-9]{0,8}")
 _NETWORK_CLASSES: Final = ("0x02", "0x0c06")  # network controllers; InfiniBand (PCI code and ID)
@@ -145,7 +151,7 @@ def parse_settings(raw: bytes) -> tuple[str, ...] | Missing:
 def parse_pci_address(raw: bytes) -> str | Missing:
     """The address in a PCI function's uevent: "PCI_SLOT_NAME=0000:43:00.0"."""
     match = _SLOT_NAME.search(raw.decode("latin-1"))
-    if not match or not _PCI_ADDRESS.fullmatch(match[1]):
+    if not match or not PCI_ADDRESS.fullmatch(match[1]):
         return malformed(raw, "the uevent of a PCI function")
     return match[1].lower()
 
@@ -320,7 +326,7 @@ def _pci_behind(host: Host, folder: str) -> PciFunction | Missing:
     target = host.readlink(folder)
     if not isinstance(target, Missing):
         name = target.rstrip("/").rpartition("/")[2]
-        if not _PCI_ADDRESS.fullmatch(name):
+        if not PCI_ADDRESS.fullmatch(name):
             return Missing(Why.UNSUPPORTED, f"{folder}: {name} is not a PCI function")
         return _pci_function(host, folder, name.lower())
     # A copied tree may hold a folder where the host has a link.

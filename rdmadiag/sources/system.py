@@ -26,15 +26,20 @@ from rdmadiag.host import Host
 from rdmadiag.late import late
 from rdmadiag.sources.limits import read_limits
 from rdmadiag.sources.process import STATUS, parse_memlock
-from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
+from rdmadiag.sources.text import (
+    CPU_LIST,
+    PCI_ADDRESS,
+    attribute,
+    malformed,
+    parse_number,
+    parse_text,
+)
 
 _CLASS: Final = "/sys/class/infiniband"
 _PCI: Final = "/sys/bus/pci/devices"
 _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
 _GDRDRV: Final = "/sys/module/gdrdrv"
 _PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
-_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_CPU_LIST: Final = late(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 
 _PARAMETER: Final = late(r"^(\w{1,64}): (.{0,4096})$", re.MULTILINE)
 _PEER_MAPPING: Final = late(r'(?:^"?|;)\s*PeerMappingOverride\s*=\s*(?:0x)?0*1\s*(?:;|"?$)')
@@ -46,14 +51,14 @@ _ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
 
 def parse_pci_path(target: str) -> tuple[str, ...] | Missing:
     """The link of a function in /sys/bus/pci/devices → the addresses from the root to it."""
-    found = tuple(part.lower() for part in target.split("/") if _ADDRESS.fullmatch(part))
+    found = tuple(part.lower() for part in target.split("/") if PCI_ADDRESS.fullmatch(part))
     return found or malformed(target.encode("utf-8", "replace"), "the path of a PCI function")
 
 
 def parse_cpu_list(raw: bytes) -> str | Missing:
     """ "0-15,32-47"."""
     text = raw.decode("latin-1").strip()
-    return text if _CPU_LIST.fullmatch(text) else malformed(raw, "a list of CPUs")
+    return text if CPU_LIST.fullmatch(text) else malformed(raw, "a list of CPUs")
 
 
 def parse_iommu_options(raw: bytes) -> tuple[str, ...]:
@@ -139,7 +144,7 @@ def _paths(host: Host) -> tuple[PciPath, ...] | Missing:
     for name in names:
         target = host.readlink(f"{_CLASS}/{name}/device")
         address = "" if isinstance(target, Missing) else target.rstrip("/").rpartition("/")[2]
-        if _ADDRESS.fullmatch(address):
+        if PCI_ADDRESS.fullmatch(address):
             found.append(_path(host, name, address.lower()))
     return tuple(found)
 
@@ -172,7 +177,7 @@ def _path(host: Host, device: str, address: str) -> PciPath:
 
 def _gpus(host: Host) -> Gpus:
     names = host.list(_NVIDIA)
-    bound = () if isinstance(names, Missing) else tuple(filter(_ADDRESS.fullmatch, names))
+    bound = () if isinstance(names, Missing) else tuple(filter(PCI_ADDRESS.fullmatch, names))
     if not bound:
         none = Missing(Why.NOT_COLLECTED, "no NVIDIA GPU")
         if isinstance(names, Missing) and names.why is not Why.ABSENT:

@@ -13,6 +13,9 @@ from rdmadiag.late import late
 
 T = TypeVar("T")
 
+PCI_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+CPU_LIST: Final = late(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+
 _SHOWN: Final = 60
 _SHOWN_LENGTH: Final = 120
 """Characters of them, with escapes."""

@@ -15,14 +15,13 @@ from rdmadiag.facts.topology import Adapter, GpuFunction, GpuKind, Place, Topolo
 from rdmadiag.host import Host
 from rdmadiag.late import late
 from rdmadiag.sources.sysfs import CLASS, PCI_DEVICES
-from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
+from rdmadiag.sources.text import PCI_ADDRESS, attribute, malformed, parse_number, parse_text
 
 AUXILIARY: Final = "/sys/bus/auxiliary/devices"
 
 MOST: Final = 256
 """GPUs that are looked at: the largest hosts have 16, each of up to seven functions."""
 
-_ADDRESS: Final = late(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _ROOT: Final = late(r"pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}")
 _DEEPEST: Final = 32  # bridges above a function; hosts with two layers of switches have six
 _PATH_BYTES: Final = 4096
@@ -43,7 +42,7 @@ def parse_place(target: str) -> tuple[Place, str] | Missing:
     """The link of a function, or of a part of one → its place, and its address."""
     parts = target.split("/") if len(target) <= _PATH_BYTES else []
     root = next((part for part in parts if _ROOT.fullmatch(part)), None)
-    chain = [part.lower() for part in parts if _ADDRESS.fullmatch(part)]
+    chain = [part.lower() for part in parts if PCI_ADDRESS.fullmatch(part)]
     if root is None or not 0 < len(chain) <= _DEEPEST:
         return malformed(target[:_PATH_BYTES].encode("utf-8", "replace"), "a path on the PCI bus")
     return Place(root.lower(), tuple(chain[:-1])), chain[-1]
@@ -71,7 +70,7 @@ def _gpus(host: Host) -> tuple[GpuFunction, ...] | Missing:
     if isinstance(names, Missing):
         return names
     found: list[GpuFunction] = []
-    for name in filter(_ADDRESS.fullmatch, names):
+    for name in filter(PCI_ADDRESS.fullmatch, names):
         folder = f"{PCI_DEVICES}/{name}"
         number = attribute(host, f"{folder}/class", parse_class)
         if isinstance(number, Missing):
@@ -135,11 +134,11 @@ def _adapter(host: Host, name: str) -> Adapter:
     if isinstance(target, Missing):
         return Adapter(name, target, target, target)
     last = target.rstrip("/").rpartition("/")[2]
-    own = f"{PCI_DEVICES if _ADDRESS.fullmatch(last) else AUXILIARY}/{last}"
+    own = f"{PCI_DEVICES if PCI_ADDRESS.fullmatch(last) else AUXILIARY}/{last}"
     link = host.readlink(own)
     found = link if isinstance(link, Missing) else parse_place(link)
     if isinstance(found, Missing):
-        address = last.lower() if _ADDRESS.fullmatch(last) else found
+        address = last.lower() if PCI_ADDRESS.fullmatch(last) else found
         return Adapter(name, address, found, found)
     place, address = found
     above = host.readlink(f"{PCI_DEVICES}/{address}/physfn")
@@ -147,6 +146,6 @@ def _adapter(host: Host, name: str) -> Adapter:
         is_none = above.why in (Why.ABSENT, Why.NOT_COLLECTED)
         return Adapter(name, address, place, None if is_none else above)
     physical = above.rstrip("/").rpartition("/")[2].lower()
-    is_address = _ADDRESS.fullmatch(physical) is not None
+    is_address = PCI_ADDRESS.fullmatch(physical) is not None
     bad = malformed(above.encode("utf-8", "replace"), "a physical function")
     return Adapter(name, address, place, physical if is_address else bad)

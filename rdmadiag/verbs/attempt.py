@@ -15,7 +15,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DataOp, PortState, QpType
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host
-from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
+from rdmadiag.preflight.candidate import Candidate, Wanted, are_one_thunderbolt_port, candidates
 from rdmadiag.preflight.safety import Reason, assess
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.sysfs import parse_state
@@ -132,7 +132,7 @@ def run(
     if not all(groups):
         return _without_port(evidence, selectors, platform)
     chosen = tuple(group[0] for group in groups)
-    if meeting is None and _are_one_thunderbolt_port(chosen):
+    if meeting is None and are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
     refused = next((each for each in chosen if each.blocking), None)
     if refused:
@@ -200,11 +200,6 @@ def _looked_again(attempt: Attempt, host: Host, end: End) -> Attempt:
         if after is not PortState.ACTIVE or time.monotonic() > until:
             return replace(attempt, port_after=after)
         time.sleep(_GOING_SECONDS / 5)
-
-
-def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
-    names = {(each.end.device, each.end.port) for each in chosen}
-    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
 
 
 def _not_on_thunderbolt(candidate: Candidate) -> str | None:

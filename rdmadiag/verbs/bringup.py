@@ -3,7 +3,7 @@
 from typing import Final
 
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, LinkLayer
+from rdmadiag.facts.ib import MTU_NUMBER, LinkLayer
 from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvGid, IbvQpAttr
 from rdmadiag.verbs.protocol import End
@@ -15,8 +15,6 @@ RETRY_COUNT: Final = 6  # not 7, which soft RoCE never counts down: rxe_complete
 RNR_RETRY: Final = 7  # for ever: a receive is posted before the peer learns that it may send
 ROCE_HOPS: Final = 64
 THUNDERBOLT_HOPS: Final = 1  # TN3205
-
-_MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def init_attributes(
 def rtr_attributes(facts: End, remote: RemoteQueuePair) -> IbvQpAttr:
     """INIT → RTR: the address vector, and what the other end will send with."""
     return IbvQpAttr(
-        path_mtu=_MTU_NUMBER[remote.mtu],
+        path_mtu=MTU_NUMBER[remote.mtu],
         dest_qp_num=remote.queue_pair,
         rq_psn=remote.psn,
         max_dest_rd_atomic=MAX_RD_ATOMIC,

@@ -7,7 +7,7 @@ from typing import Final
 
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, QpType
+from rdmadiag.facts.ib import MTU_BYTES, MTU_NUMBER, QpType
 from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvQpAttr
 from rdmadiag.verbs.cm_end import CmEnd
@@ -28,7 +28,6 @@ RECEIVES: Final = 8
 WITH_GRH: Final = 1  # enum ibv_wc_flags
 
 _SLOT: Final = GRH_BYTES + max(MTU_BYTES.values())
-_MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class UdEnd(CmEnd):
 
     def _described(self, found: IbvQpAttr) -> IbvQpAttr:
         """With the path, which a UD queue pair knows nothing of."""
-        found.path_mtu = _MTU_NUMBER[self.facts.mtu]
+        found.path_mtu = MTU_NUMBER[self.facts.mtu]
         found.dest_qp_num = self._far_queue_pair
         if self._way:
             found.ah_attr = self._way

@@ -15,11 +15,11 @@ from rdmadiag.facts.attempt import Outcome, Teardown
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, RunOutcome, Wanted
-from rdmadiag.facts.ib import KernelQpType
+from rdmadiag.facts.ib import OF_THE_KERNEL
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host
-from rdmadiag.preflight.candidate import Candidate, candidates
+from rdmadiag.preflight.candidate import Candidate, are_one_thunderbolt_port, candidates
 from rdmadiag.preflight.candidate import Wanted as WantedEnd
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.sources.run import gather
@@ -39,14 +39,12 @@ from rdmadiag.verbs.records import (
 )
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.mac_resources import in_use
-from rdmadiag.view.reconcile import Protocol, devices
+from rdmadiag.view.reconcile import devices
 from rdmadiag.view.select import Selector
 
 _LOOKING_SHARE: Final = 0.5  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 1.0
 _RESERVED_SECONDS: Final = 2.0  # before the deadline, from which the child puts everything back
-_OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)
-"""Queue pairs that the kernel keeps on every port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def run(
             what = "a connection" if by_cm else "RTR"
             text = f"the preflight forbids {what} on {each.end.device}/{each.end.port}"
             return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), group, ())
-    if meeting is None and _are_one_thunderbolt_port(chosen):
+    if meeting is None and are_one_thunderbolt_port(chosen):
         return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), chosen, ())
     busy = None if even_if_busy else _busy(host, evidence, chosen, start + seconds)
     if busy:
@@ -155,12 +153,6 @@ _ITSELF: Final = (
 )
 
 
-def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
-    """RTR takes the other end of its cable as its destination: no port is a peer of its own."""
-    names = {(each.end.device, each.end.port) for each in chosen}
-    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
-
-
 def _busy(
     host: Host, evidence: Evidence, chosen: Sequence[Candidate], deadline: float
 ) -> str | None:
@@ -194,7 +186,7 @@ def holders(found: ResourceFacts, device: str, port: int) -> int | Missing:
     return sum(
         isinstance(each.port, Missing) or each.port in (port, 0)
         for each in held.queue_pairs
-        if each.type not in _OWN_TYPES
+        if each.type not in OF_THE_KERNEL
     )
 
 

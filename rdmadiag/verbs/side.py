@@ -12,7 +12,7 @@ from socket import htonl, ntohl
 from typing import Final
 
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.facts.exercise import Operation, Via, Wanted
+from rdmadiag.facts.exercise import BY_WINDOW, Operation, Via, Wanted
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MigrationState, QpState, QpType
 from rdmadiag.verbs import multicast
@@ -80,9 +80,6 @@ _ACCESS: Final = {
     Operation.SEND_INV: REMOTE_WRITE,
 }
 """What the target's queue pair allows, and its memory beside a local write."""
-
-_WINDOWS: Final = (Operation.MW_TYPE_1, Operation.MW_TYPE_2, Operation.SEND_INV)
-"""Of these the memory itself allows nothing: the window does."""
 
 
 class Side:
@@ -162,7 +159,7 @@ class Side:
     def _rights(self) -> int:
         """Of its memory, beside a local write."""
         operation = self._cell.operation
-        return MW_BIND if operation in _WINDOWS else _ACCESS.get(operation, 0)
+        return MW_BIND if operation in BY_WINDOW else _ACCESS.get(operation, 0)
 
     def _queue_pair(self, kind: QpType, shape: Shape) -> QueuePair:
         return self._pd.create_qp(self._cq, kind, DEPTH, shape)

@@ -13,7 +13,7 @@ from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, NetDevFacts, Why, present
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import KernelQpType, NetnsMode, PortState, QpState
+from rdmadiag.facts.ib import OF_THE_KERNEL, NetnsMode, PortState, QpState
 from rdmadiag.facts.job import JobFacts, JobSample, PortTraffic, TrafficUnit, WantedSample
 from rdmadiag.facts.resources import DeviceResources, QueuePair, ResourceFacts
 from rdmadiag.frozen import dataclass
@@ -98,9 +98,6 @@ class JobView:
     opened: tuple[str, ...] | Missing  # devices, or nodes, that it has open
     hidden: int  # objects whose maker cannot be seen
     connected: tuple[ConnectedPair, ...] | Missing = NOT_IN_RECORD  # of RC and UC; at most 4096
-
-
-_OF_NOBODY: Final = (KernelQpType.SMI, KernelQpType.GSI)  # each port has them, for management
 
 
 def ports_of(facts: JobFacts, resources: ResourceFacts | Missing) -> tuple[tuple[str, int], ...]:
@@ -379,7 +376,7 @@ def _others(
     mine = {pair.number for pair in own}
     return sum(
         pair.number not in mine
-        and pair.type not in _OF_NOBODY
+        and pair.type not in OF_THE_KERNEL
         and (isinstance(pair.port, Missing) or pair.port in (0, number))
         for _, pair in _pairs(resources, device)
     )

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from rdmadiag.facts.exercise import Cell, CellState, Operation, Via
+from rdmadiag.facts.exercise import BY_WINDOW, Cell, CellState, Operation, Via
 from rdmadiag.view.capabilities import DeviceCapabilities
 
-_WINDOWS: Final = (Operation.MW_TYPE_1, Operation.MW_TYPE_2, Operation.SEND_INV)
 _XRC: Final = "xrc"
 _OF_XRC: Final = ("xrc", "op_open_xrcd", "op_close_xrcd", "op_create_srq_ex", "op_create_qp_ex")
 """For all others the cells of XRC prove and disprove nothing: they may fail by XRC itself."""
@@ -27,7 +26,7 @@ _PROVEN_BY: Final[dict[str, Callable[[Cell], bool]]] = {
         lambda cell: cell.operation in (Operation.MW_TYPE_2, Operation.SEND_INV),
     ),
     "op_bind_mw": lambda cell: cell.operation is Operation.MW_TYPE_1,
-    **dict.fromkeys(("op_alloc_mw", "op_dealloc_mw"), lambda cell: cell.operation in _WINDOWS),
+    **dict.fromkeys(("op_alloc_mw", "op_dealloc_mw"), lambda cell: cell.operation in BY_WINDOW),
     "max_mcast_grp": lambda cell: cell.operation is Operation.MULTICAST,
     "auto_path_mig": lambda cell: cell.operation is Operation.ALT_PATH,
     **dict.fromkeys(

@@ -13,12 +13,6 @@ from rdmadiag.host import netlink
 from rdmadiag.watch.event import NOTHING, Action, Happened, Kind, Source, Value
 from rdmadiag.watch.route import unreadable
 
-FAMILIES: Final = netlink.request(
-    netlink.GENL_ID_CTRL,
-    netlink.NLM_F_DUMP,
-    netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0),
-)
-
 _CONFIG: Final = "config"  # DEVLINK_GENL_MCGRP_CONFIG_NAME
 _GROUPS, _GROUP_NAME, _GROUP_ID = 7, 1, 2  # CTRL_ATTR_MCAST_GROUPS, CTRL_ATTR_MCAST_GRP_*
 

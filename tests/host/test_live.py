@@ -14,7 +14,7 @@ from rdmadiag.host import READ_LIMIT, netlink
 from rdmadiag.host.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.host.isolation import SideBySide
 from rdmadiag.host.live import LiveHost
-from rdmadiag.sources.netdev import GET_LINKS, parse_netdevs
+from rdmadiag.sources.netdev import parse_netdevs
 from rdmadiag.sources.nldev_messages import request as nldev_request
 
 NOBODY = 65534
@@ -236,7 +236,7 @@ def test_a_command_is_run(live, soon):
 
 
 def test_the_kernel_tells_its_netdevs(live, soon):
-    reply = live.netlink("route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, soon)
+    reply = live.netlink("route-getlink", netlink.NETLINK_ROUTE, netlink.GET_LINKS, soon)
     netdevs = parse_netdevs(reply, {})
     assert {netdev.name for netdev in netdevs} == set(os.listdir("/sys/class/net"))
     assert {netdev.name: str(netdev.mtu) for netdev in netdevs} == {
@@ -246,7 +246,7 @@ def test_the_kernel_tells_its_netdevs(live, soon):
 
 
 def test_a_netlink_request_after_the_deadline_is_a_timeout(live, past):
-    found = live.netlink("route-getlink", 0, GET_LINKS, past)
+    found = live.netlink("route-getlink", 0, netlink.GET_LINKS, past)
     assert found == Missing(
         Why.TIMEOUT, "netlink route-getlink: no complete reply before the deadline"
     )

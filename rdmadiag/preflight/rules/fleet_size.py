@@ -38,7 +38,7 @@ _STATISTICS: Final = {4: "arp_cache", 6: "ndisc_cache"}
     needs=("every device",),
 )
 def neighbour_table_overflowed(this: Rule, case: Case) -> Iterator[Finding]:
-    limits = _limits(case)
+    limits = case.limits
     for number, table in _tables(limits) if limits and case.devices else ():
         overflows = known(table.overflows)
         if overflows:
@@ -85,7 +85,7 @@ def neighbour_table_overflowed(this: Rule, case: Case) -> Iterator[Finding]:
     needs=("devices", "ports", "netdev", "limits of this host"),
 )
 def too_small_for_this_fleet(this: Rule, case: Case) -> Iterator[Finding]:
-    limits, size = _limits(case), case.fleet_size
+    limits, size = case.limits, case.fleet_size
     if limits is None or not size or size < 2 or not case.devices:
         return
     others = size - 1
@@ -191,11 +191,6 @@ def _cgroups(this: Rule, case: Case, limits: HostLimits, others: int) -> Iterato
 
 
 # --- what they look at ------------------------------------------------------------------------
-
-
-def _limits(case: Case) -> HostLimits | None:
-    system = case.evidence.system
-    return None if isinstance(system, Missing) else known(system.limits)
 
 
 def _tables(limits: HostLimits) -> tuple[tuple[int, NeighbourTable], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Limit, Missing, known, present
-from rdmadiag.facts.limits import CgroupRdma, CgroupRoom, HostLimits
+from rdmadiag.facts.limits import CgroupRdma, CgroupRoom
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -34,11 +34,6 @@ _LEAST_FILES: Final = 64
 """Of a program with a few connections: its libraries, device nodes, event channels, sockets."""
 
 
-def _limits(case: Case) -> HostLimits | None:
-    system = case.evidence.system
-    return None if isinstance(system, Missing) else known(system.limits)
-
-
 @rule(
     "rdma-cgroup-limit",
     Severity.CRITICAL,
@@ -59,7 +54,7 @@ def _limits(case: Case) -> HostLimits | None:
 )
 def rdma_cgroup_limit(this: Rule, case: Case) -> Iterator[Finding]:
     """One of each cgroup, device and kind."""
-    limits = _limits(case)
+    limits = case.limits
     names = {device.name for device in case.devices}
     for row in present(limits.rdma_cgroups) if limits else ():
         if row.device not in names:
@@ -117,7 +112,7 @@ def _severity(most: int, used: int | Missing, least: int) -> Severity | None:
 )
 def open_files_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
     """By "Max open files" of /proc/PID/limits."""
-    limits = _limits(case)
+    limits = case.limits
     files = known(limits.open_files) if limits else None
     if files is None or not case.devices or _allows(files.soft):
         return
@@ -160,7 +155,7 @@ def address_space_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
 
     A soft one alone may be that of rdmadiag itself: cli.budget sets it where a record is read.
     """
-    limits = _limits(case)
+    limits = case.limits
     space = known(limits.address_space) if limits else None
     if space is None or not case.devices:
         return
@@ -189,7 +184,7 @@ def address_space_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def cpu_time_limited(this: Rule, case: Case) -> Iterator[Finding]:
     """By "Max cpu time" of /proc/PID/limits."""
-    limits = _limits(case)
+    limits = case.limits
     cpu = known(limits.cpu_time) if limits else None
     if cpu is not None and case.devices and not isinstance(cpu.soft, str):
         yield this.finding(
@@ -216,7 +211,7 @@ def cpu_time_limited(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def local_ports_few(this: Rule, case: Case) -> Iterator[Finding]:
     """Both ends of the range are in it."""
-    limits = _limits(case)
+    limits = case.limits
     ports = known(limits.local_ports) if limits else None
     if ports is not None and case.devices and ports[1] - ports[0] + 1 < _LEAST_PORTS:
         yield this.finding(
@@ -251,7 +246,7 @@ def local_ports_few(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def cgroup_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
     """One of each cgroup and file."""
-    limits = _limits(case)
+    limits = case.limits
     for row in present(limits.cgroups) if limits and case.devices else ():
         for file, said, value in _short(row):
             yield this.finding(
@@ -288,7 +283,7 @@ def _short(row: CgroupRoom) -> Iterator[tuple[str, str, str]]:
 )
 def data_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
     """By "Max data size" of /proc/PID/limits."""
-    limits = _limits(case)
+    limits = case.limits
     data = known(limits.data_size) if limits else None
     if data is None or not case.devices or _is_enough(data.hard, _LEAST_DATA):
         return
@@ -315,7 +310,7 @@ def data_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def committed_memory_near_limit(this: Rule, case: Case) -> Iterator[Finding]:
     """CommitLimit less Committed_AS of /proc/meminfo."""
-    limits = _limits(case)
+    limits = case.limits
     found = known(limits.committed) if limits else None
     if found is None or not found.is_strict or not case.devices:
         return
@@ -351,7 +346,7 @@ def committed_memory_near_limit(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def connection_table_full(this: Rule, case: Case) -> Iterator[Finding]:
     """nf_conntrack_count beside nf_conntrack_max; 0 is no limit."""
-    limits = _limits(case)
+    limits = case.limits
     table = known(limits.connections) if limits and case.devices else None
     if table is None:
         return

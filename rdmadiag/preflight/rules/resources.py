@@ -6,7 +6,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.evidence import LINUX_ONLY
-from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.facts.ib import OF_THE_KERNEL, KernelQpType, QpState
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
@@ -31,7 +31,6 @@ _END: Final = (
 _FIND: Final = ("rdma resource show", "# end or restart what holds them")
 _LIST: Final = "rdma resource show qp link {device} state {state}"
 _PILE: Final = {"where the holder is known": (_LIST, *_END), "elsewhere": (_LIST, *_FIND)}
-_OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)  # the kernel's own, one a port
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +238,7 @@ def _piles(
 
 
 def _is_connected(row: QueuePairs, states: tuple[QpState, ...]) -> bool:
-    if row.type in _OWN_TYPES:
+    if row.type in OF_THE_KERNEL:
         return False
     return QpState.RTR not in states or row.type in (KernelQpType.RC, KernelQpType.UC)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from rdmadiag.explain.remedies import REBOOT
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
@@ -14,8 +15,7 @@ from rdmadiag.view.cabling import TN3205
 from rdmadiag.view.mac_resources import in_use, interface
 from rdmadiag.view.reconcile import Protocol
 
-_RESTART: Final = "sudo shutdown -r now   # what has no owner any more goes with a reboot alone"
-_FREE: Final = ("kill {pid}   # ends {command}", _RESTART)
+_FREE: Final = ("kill {pid}   # ends {command}", REBOOT)
 
 
 @rule(
@@ -125,7 +125,7 @@ def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     "program has ended, and the driver has not let go of them. They count against the device's "
     "limits until a reboot.",
     ("https://github.com/exo-explore/exo/issues/2111",),
-    remedy=(_RESTART,),
+    remedy=(REBOOT,),
     needs=("devices", "ioreg", "interfaces of the registry"),
 )
 def resources_without_owner(this: Rule, case: Case) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, QpState
+from rdmadiag.facts.ib import MTU_NUMBER, QpState
 from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvQpAttr, IbvQpCap, IbvQpInitAttr
 from rdmadiag.verbs.bringup import (
@@ -48,8 +48,6 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "dest_qp_num": Attribute.DEST_QPN,
 }
 """Field of struct ibv_qp_attr → its bit of enum ibv_qp_attr_mask."""
-
-_MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
 class WrongAttributes(VerbsError, ValueError):
@@ -247,10 +245,10 @@ class Stateful(Held[Q]):
 def _lowered(name: str, value: Any) -> Any:
     """As struct ibv_qp_attr has it."""
     if name == "path_mtu":
-        if value not in _MTU_NUMBER:
-            sizes = ", ".join(str(size) for size in _MTU_NUMBER)
+        if value not in MTU_NUMBER:
+            sizes = ", ".join(str(size) for size in MTU_NUMBER)
             raise ValueError(f"an MTU of {value} bytes: one of {sizes}")
-        return _MTU_NUMBER[value]
+        return MTU_NUMBER[value]
     if name == "cap":
         return IbvQpCap(**asdict(value))
     return value.struct() if name.endswith("ah_attr") else fits(IbvQpAttr, name, int(value))
