@@ -15,6 +15,7 @@ from rdmadiag.explain.job.story import (
     Step,
     Story,
 )
+from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
@@ -105,11 +106,18 @@ def _named(group: Any) -> str:
         return f"completion {text}" if group.completion.vendor_error else known
     if group.what == STOPPED:
         return "it stopped, with no result and no error"
-    named = group.causes[0].label if group.what == MESSAGE and group.causes else group.what
-    what = named.replace("-", " ")
+    label = _label(group) if group.what == MESSAGE else None
+    what = (label or group.what).replace("-", " ")
     if what in ("errno", "call"):
         what = getattr(group, "call", None) or "a call"
     return f"{what}: {group.errno.text}" if group.errno else what
+
+
+def _label(group: Failure | JobGroup) -> str | None:
+    """Of its likeliest cause."""
+    if isinstance(group, Failure):
+        return group.causes[0].label if group.causes else None
+    return group.label
 
 
 def _without_failure(story: Story) -> str:

@@ -39,7 +39,6 @@ class LikelyCause:
     text: str
     standing: str = Standing.POSSIBLE
     evidence: tuple[str, ...] = ()
-    place: int = 0  # from 0, of those that a rule names for the line; others stand behind these
 
 
 @dataclass(frozen=True, slots=True)

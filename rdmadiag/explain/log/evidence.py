@@ -98,7 +98,6 @@ def recall(groups: Iterable[Group], unknown: Sequence[str], cases: "Cases | None
         if several[:1] != given[:1]:
             look = tuple(dict.fromkeys((*remedy(several[0].label, at), *look)))
         group.meaning = replace(meaning, causes=several, next=look)
-        group.by_rule = tuple(each.label for each in given) if rule else ()
         group.rests_on = basis(several, given, learned, by_rule=rule)
         group.probability = chance(group.rests_on) if group.rests_on else None
 

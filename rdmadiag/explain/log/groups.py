@@ -4,7 +4,7 @@ Memory is bounded: so many line numbers and names of each are kept.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +45,6 @@ class Group:
     peers: dict[str, None] = field(default_factory=dict)
     clock: tuple[str, float] | None = None
     has_one_cause: bool = False  # that the rule names
-    by_rule: tuple[str, ...] | None = None  # labels; None: all that the meaning has
     rests_on: "Basis | None" = None
     probability: float | None = None
 
@@ -162,7 +161,7 @@ def failure_of(group: Group) -> Failure:
         lines=tuple(group.numbers),
         last_line=group.last,
         text=group.text,
-        causes=likely(group.meaning.causes, group.by_rule),
+        causes=likely(group.meaning.causes),
         next=next_of(group.meaning),
         rests_on=group.rests_on,
         probability=group.probability,
@@ -182,16 +181,9 @@ def _apart(group: Group) -> str | None:
     return look.line if look else None
 
 
-def likely(
-    causes: Sequence[Known], by_rule: Sequence[str] | None = None
-) -> tuple[LikelyCause, ...]:
-    """Causes as they are shown, with their places among those of the rule."""
-    first = [each.label for each in causes] if by_rule is None else by_rule
-    places = {label: place for place, label in enumerate(first)}
-    return tuple(
-        LikelyCause(each.label, each.text, place=places.get(each.label, MOST_CAUSES))
-        for each in causes
-    )
+def likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:
+    """Causes as they are shown."""
+    return tuple(LikelyCause(each.label, each.text) for each in causes)
 
 
 def next_of(meaning: "Meaning") -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from rdmadiag.view.reconcile import DeviceView, PortView
 
 MOST_CAUSES: Final = 6
 _PROOFS: Final = 3
-_BY_REPORT: Final = 4
-"""The place of a cause that the report alone names: a rule's fifth is less likely."""
+_LIKELIEST: Final = 2
+"""Causes by the log alone that come before those which a finding names."""
 _ORDER: Final = (Standing.CONFIRMED, Standing.POSSIBLE, Standing.CONTRADICTED)
 
 NAMED_BY: Final = {rule: row for row in ROWS for rule in row.named_by}
@@ -58,15 +58,14 @@ class _Host:
             return failure
         findings = [each for each in self._findings if self._is_about(each, failure)]
         causes = {each.label: self._judged(each, failure, findings) for each in failure.causes}
-        for each in (*self._of_row(failure), *self._of_findings(failure, findings)):
+        of_findings = tuple(self._of_findings(failure, findings))
+        for each in (*self._of_row(failure), *of_findings):
             known = causes.get(each.label)
             if known is None or known.standing != Standing.CONFIRMED:
-                causes[each.label] = (
-                    each
-                    if known is None
-                    else replace(known, standing=each.standing, evidence=each.evidence)
-                )
-        order = sorted(causes.values(), key=_order)
+                causes[each.label] = replace(each, text=known.text if known else each.text)
+        # How alike logs are says little beside a finding that names the cause of the stage.
+        sure = {each.label for each in (*failure.causes[:_LIKELIEST], *of_findings)}
+        order = sorted(causes.values(), key=lambda each: (_rank(each), each.label not in sure))
         chosen = tuple(order[:MOST_CAUSES])
         confirmed = {proof for each in chosen for proof in CAUSES[each.label].proofs}
         remedy = [
@@ -175,13 +174,11 @@ def _of_entry(port: PortView, entry: GidEntry, name: str) -> Iterator[tuple[Show
 
 
 def _likely(label: str, standing: Standing, evidence: str, *contexts: str) -> LikelyCause:
-    return LikelyCause(label, stated(label, *contexts).text, standing, (evidence,), _BY_REPORT)
+    return LikelyCause(label, stated(label, *contexts).text, standing, (evidence,))
 
 
-def _order(cause: LikelyCause) -> tuple[int, int]:
-    """What a report confirms goes by the rule: how alike logs are says nothing beside that."""
-    standing = Standing(cause.standing)
-    return _ORDER.index(standing), cause.place if standing is Standing.CONFIRMED else 0
+def _rank(cause: LikelyCause) -> int:
+    return _ORDER.index(Standing(cause.standing))
 
 
 def _proof(finding: Finding) -> str:

@@ -77,7 +77,9 @@ _CONSTANT: Final = late(
     r"IBV_WC_(?!SUCCESS)\w+|RDMA_CM_EVENT_\w*(?:ERROR|REJECTED|UNREACHABLE|REMOVAL)"
     r"|IBV_EVENT_\w*(?:ERR|FATAL)"
 )
-_NUMBERED: Final = late(r"((?:ibv|rdma)_\w+)\W{1,5}([1-9]\d{0,2})")
+_NUMBERED: Final = late(
+    r"((?:ibv_|rdma_(?:accept|bind|connect|create|get|listen|reg|resolve)_?)\w*)\W{1,5}([1-9]\d{0,2})"
+)
 
 
 def _take_bare(collector: "Collector", text: bytes) -> None:

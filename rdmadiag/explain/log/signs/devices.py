@@ -3,7 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.signs.sign import sign
+from rdmadiag.explain.log.signs.sign import OF_DRIVER, sign
 from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.events import AsyncEvent
@@ -32,6 +32,14 @@ _HARMLESS: Final = tuple(
 )
 
 SIGNS: Final = (
+    sign(
+        "module-error",
+        Kind.FAILURE,
+        None,
+        r"port module event\[error\]|\bmodule \d+, cable error\b",
+        ("cable-or-module", "link-lost"),
+        only=OF_DRIVER,
+    ),
     sign(
         "port-error",
         Kind.FAILURE,

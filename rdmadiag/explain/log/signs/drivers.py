@@ -33,13 +33,5 @@ SIGNS: Final = (
     sign(
         "pcie-error", Kind.FAILURE, None, pattern_of("pcie-error"), ("pcie-error",), only=OF_DRIVER
     ),
-    sign(
-        "module-error",
-        Kind.FAILURE,
-        None,
-        r"port module event\[error\]|\bmodule \d+, cable error\b",
-        ("cable-or-module", "link-lost"),
-        only=OF_DRIVER,
-    ),
     sign(LINK_DOWN, Kind.FAILURE, None, pattern_of(LINK_DOWN), ("link-lost",), only=OF_DRIVER),
 )
