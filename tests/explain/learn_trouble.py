@@ -35,7 +35,7 @@ SHRINK: Final = 0.2
 FEWEST: Final = 3
 """Texts that must have a feature."""
 ASKED: Final = 3.0
-"""What a text of a thread counts for in which no failure is known: explain asks of no other."""
+"""What a text counts for in which no failure is known: explain asks of no other."""
 LIGHTEST: Final = 0.02
 """A weight that is kept."""
 MOST_LINES: Final = 40
@@ -56,7 +56,7 @@ def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
     """With its lines' features, as explain would see them."""
     text = "\n".join([each for each in lines.splitlines() if each.strip()][:MOST_LINES]).encode()
     collector, some = collected(text), lines_of(text)
-    counts = ASKED if needs_look(collector, some) and thread else 1.0
+    counts = ASKED if needs_look(collector, some) else 1.0
     return Text(fails, features_of([line for _, line in some], collector.found), thread, counts)
 
 
