@@ -34,8 +34,6 @@ SHRINK: Final = 0.2
 """Of a weight, over all texts of a round."""
 FEWEST: Final = 3
 """Texts that must have a feature."""
-ASKED: Final = 3.0
-"""What a text of a thread counts for in which no failure is known: explain asks of no other."""
 LIGHTEST: Final = 0.02
 """A weight that is kept."""
 MOST_LINES: Final = 40
@@ -49,15 +47,14 @@ class Text:
     fails: bool
     lines: tuple[frozenset[str], ...]  # features
     thread: Thread | None = None  # None: of the corpus
-    counts: float = 1.0
 
 
 def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
     """With its lines' features, as explain would see them."""
     text = "\n".join([each for each in lines.splitlines() if each.strip()][:MOST_LINES]).encode()
     collector, some = collected(text), lines_of(text)
-    counts = ASKED if needs_look(collector, some) and thread else 1.0
-    return Text(fails, features_of([line for _, line in some], collector.found), thread, counts)
+    needs_look(collector, some)
+    return Text(fails, features_of([line for _, line in some], collector.found), thread)
 
 
 def texts(threads: Iterable[Thread] | None = None) -> tuple[Text, ...]:
@@ -80,17 +77,15 @@ def taught(some: Sequence[Text]) -> Weights:
     having = Counter(each for text in some for each in frozenset().union(*text.lines))
     words = {each for each, count in having.items() if count >= FEWEST}
     kept = [
-        (text.fails, text.counts, [sorted(line & words) for line in text.lines])
-        for text in some
-        if text.lines
+        (text.fails, [sorted(line & words) for line in text.lines]) for text in some if text.lines
     ]
-    share = sum(n for fails, n, _ in kept if fails) / sum(n for _, n, _ in kept)
+    share = sum(fails for fails, _ in kept) / len(kept)
     of, steps = dict.fromkeys(sorted(words), 0.0), dict.fromkeys(words, 1e-8)
     alone, alone_steps = 0.0, 1e-8
     order = random.Random(0)
     for _ in range(ROUNDS):
         order.shuffle(kept)
-        for fails, counts, lines in kept:
+        for fails, lines in kept:
             roots = [math.sqrt(len(line) + 1) for line in lines]
             weights = [
                 alone + sum(of[each] for each in line) / root
@@ -99,7 +94,7 @@ def taught(some: Sequence[Text]) -> Weights:
             shares = _softened(weights)
             whole = sum(weight * part for weight, part in zip(weights, shares, strict=True))
             slope = 1 / (1 + math.exp(-whole)) - fails
-            slope *= counts * (0.5 / share if fails else 0.5 / (1 - share))
+            slope *= 0.5 / share if fails else 0.5 / (1 - share)
             alone_steps += slope * slope
             alone -= STEP * slope / math.sqrt(alone_steps)
             for line, root, part in zip(lines, roots, shares, strict=True):

@@ -60,7 +60,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
         ):
             collector.forget_what_is_not_understood()
         return
-    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.SHOWN]
+    heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.LEAST]
     passed = _of_healthy(lines)
     several = sorted(
         (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
