@@ -108,7 +108,7 @@ def test_an_end_without_an_address_is_what_failed(text: str, labels: set[str], k
     first = account(text).first
     assert first is not None
     assert (first.what, first.kind) == ("empty-gid", kind)
-    assert labels <= {each.label for each in first.causes[:2]}
+    assert labels <= {each.label for each in first.causes[:3]}
 
 
 def test_each_end_has_the_gid_of_its_own_line() -> None:

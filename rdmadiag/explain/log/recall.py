@@ -12,9 +12,9 @@ from rdmadiag.explain.causes import CAUSES, Known, possible, thunderbolt
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.log.learned.chances import Basis
 
-OF_RULE: Final = 1.5
+OF_RULE: Final = 1.75
 """What the first cause of a rule weighs, the second half of it, and so on."""
-OF_SURE: Final = 2.5
+OF_SURE: Final = 3.5
 """The same of a number, which what shares words with the line mostly has not, and of a sign that
 has one cause alone.
 """
