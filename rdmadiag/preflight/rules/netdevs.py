@@ -451,15 +451,15 @@ def netdev_of_two_devices(this: Rule, case: Case) -> Iterator[Finding]:
     nldev = case.evidence.nldev
     if isinstance(nldev, Missing):
         return
-    on: dict[str, list[NldevDevice]] = {}
+    by_netdev: dict[str, list[NldevDevice]] = {}
     for each in sorted(nldev.devices, key=_registered):
         for name in _netdevs_of(each):
-            on.setdefault(name, []).append(each)
+            by_netdev.setdefault(name, []).append(each)
     for _, port in case.ports:
         own = port.nldev.netdev if port.nldev else None
         if own is None or isinstance(own, Missing):
             continue
-        there = on.get(own, [])
+        there = by_netdev.get(own, [])
         software = [each.name for each in there if _is_made_of_a_netdev(each)]
         if len(there) < 2 or not software:
             continue
