@@ -48,6 +48,7 @@ def test_what_is_offered(shell: str, words: tuple[str, ...]) -> None:
     assert set(offered(shell, words, PROGRAM, timeout=60)) == OFFERED[words]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not any(map(installed, SHELLS)), reason="no shell here")
 @pytest.mark.parametrize("words", ALIKE, ids=" ".join)
 def test_what_is_offered_in_one_shell(words: tuple[str, ...]) -> None:

@@ -59,6 +59,7 @@ def require_linear(work: Callable[[Case], object], prefix: int) -> None:
     assert large <= FIXED + SLACK * TIMES * small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
 @pytest.mark.parametrize("rule", RULES, ids=lambda each: each.code)
 def test_a_rule(rule: Rule, prefix: int) -> None:

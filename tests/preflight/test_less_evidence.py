@@ -78,6 +78,7 @@ def test_every_need_is_some_rules() -> None:
 # --- the order that holds ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_without_a_source_nothing_is_milder_or_graver_or_passes(name: str) -> None:
     """A quarter of the sources of each host, for one reason each; the next host's are others.

@@ -154,6 +154,7 @@ def left(files: Mapping[str, bytes]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FEW[1:], ids=lambda path: path.name)
 @pytest.mark.parametrize("place", PLACES)
 def test_of_names_in_any_source_none_is_in_the_archive(

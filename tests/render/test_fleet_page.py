@@ -276,6 +276,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:20]))
 def test_hostile_text_adds_no_element_and_no_attribute(text: str) -> None:
     plain, hostile = (

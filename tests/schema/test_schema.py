@@ -47,6 +47,7 @@ def printed(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_of_2020_12_and_has_its_version_in_its_id(name: str) -> None:
     made = schema(name)
@@ -118,6 +119,7 @@ def test_what_breaks_a_reader_is_seen() -> None:
     assert list(breaks(made, words)) == ["$.$defs.Severity: ['info'] went"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda each: each[1].rpartition("/")[2])
 def test_every_document_of_a_machine_is_described(
     machine: tuple[str, str], printed: Callable[..., str]

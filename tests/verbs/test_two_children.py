@@ -258,6 +258,7 @@ def test_uc_that_loses_everything_ends_as_no_data_on_both(meet: Meet) -> None:
 LISTENER, OTHER = 0, 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "platform", "rule", "call", "errno", "stage"),
     [

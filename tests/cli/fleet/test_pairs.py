@@ -165,6 +165,7 @@ def test_the_secret_of_a_run_is_in_no_command_line(players: Players, rdmadiag: R
     assert len({job["secret"] for job in players.rounds}) == 2, "a new one for each run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sh", "why"),
     [
