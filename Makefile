@@ -12,6 +12,7 @@ $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sie
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group lab
+	$(BIN)/python -m compileall -q rdmadiag lab  # else each of the tests' processes does that
 	touch $@
 
 # The main job: this host's verdict, or a sample machine's where it has no RDMA device.
