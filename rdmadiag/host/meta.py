@@ -31,6 +31,8 @@ class Meta:
         self.nodes = _table(document.get("nodes", {}), _node)
         self.openable = _table(document.get("openable", {}), _boolean)
         self.environ = _table(document.get("environ", {}), _text)
+        self.files = _table(document.get("files", {}), _integer)
+        """Files in each folder of the record; empty in records of older versions."""
         self.runs = _table(document.get("runs", {}), _integer)
         self.repeated: dict[str, bytes] = {
             f"{_text(row['folder'])}/{name}": row["content"].encode()

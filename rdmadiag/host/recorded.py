@@ -18,6 +18,7 @@ from rdmadiag.host.layout import (
     COMMANDS,
     KERNEL,
     LOG,
+    MAX_ENTRIES,
     META,
     NETLINK,
     ROOT,
@@ -84,6 +85,7 @@ class SnapshotHost:
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
         self._folders: dict[str, str | Missing] = {}
+        self._held: dict[str, int] = {}
         prefix = _top(tree)
         self._prefix = prefix
         for folder in (ROOT, NETLINK, COMMANDS, VERBS, LOG):
@@ -191,6 +193,10 @@ class SnapshotHost:
             return folded
         name = self._follow(self._name(path))
         answer = name if isinstance(name, Missing) else self._tree.read(name, limit)
+        if isinstance(answer, Missing) and answer.why is Why.ABSENT:
+            lost = self._lost(ROOT, path)
+            if lost:
+                return lost
         return _about(answer, path)
 
     def list(self, path: str) -> tuple[str, ...] | Missing:
@@ -253,7 +259,9 @@ class SnapshotHost:
         if refused:
             return refused
         content = self._tree.read(f"{self._prefix}{NETLINK}/{name}.bin", _ANSWER_LIMIT)
-        return _unasked(f"netlink {name}") if isinstance(content, Missing) else content
+        if isinstance(content, Missing):
+            return self._unasked(NETLINK, f"netlink {name}")
+        return content
 
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
         """The output that was recorded of this command, whatever the deadline."""
@@ -265,7 +273,7 @@ class SnapshotHost:
         out = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.out", _ANSWER_LIMIT)
         err = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.err", _ANSWER_LIMIT)
         if returncode is None or isinstance(out, Missing) or isinstance(err, Missing):
-            return _unasked(" ".join(argv))
+            return self._unasked(COMMANDS, " ".join(argv))
         return Ran(returncode, out, err)
 
     def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
@@ -274,7 +282,7 @@ class SnapshotHost:
         if refused:
             return refused
         content = self._tree.read(f"{self._prefix}{VERBS}/{TRANSCRIPT}.jsonl", _ANSWER_LIMIT)
-        return _unasked("verbs") if isinstance(content, Missing) else content
+        return self._unasked(VERBS, "verbs") if isinstance(content, Missing) else content
 
     def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
         """The lines that were recorded, whatever `seconds` and `words` are."""
@@ -282,7 +290,38 @@ class SnapshotHost:
         if refused:
             return refused
         content = self._tree.read(f"{self._prefix}{LOG}/{KERNEL}.txt", _ANSWER_LIMIT)
-        return _unasked("the kernel's log") if isinstance(content, Missing) else content
+        return self._unasked(LOG, "the kernel's log") if isinstance(content, Missing) else content
+
+    def _unasked(self, folder: str, subject: str) -> Missing:
+        return self._lost(folder, subject) or _unasked(subject)
+
+    def _lost(self, folder: str, subject: str) -> Missing | None:
+        """Where the record holds fewer files than it was written with: any may be one of those."""
+        written = self._meta.files.get(folder, 0)
+        if not written:
+            return None
+        if folder not in self._held:
+            self._held[folder] = _count(self._tree, f"{self._prefix}{folder}", written)
+        held = self._held[folder]
+        if held >= written:
+            return None
+        lost = "1 file" if written - held == 1 else f"{written - held} files"
+        return Missing(Why.MALFORMED, f"{subject}: not in the snapshot, which lacks {lost}")
+
+
+def _count(tree: Tree, top: str, enough: int) -> int:
+    """Regular files below a folder, no more than `enough`."""
+    waiting, files, seen = [top], 0, 0
+    while waiting and files < enough and seen < 2 * MAX_ENTRIES:
+        folder = waiting.pop()
+        names = tree.names(folder)
+        for name in () if isinstance(names, Missing) else names:
+            kind = tree.kind(f"{folder}/{name}")
+            files += kind == "file"
+            seen += 1
+            if kind == "folder":
+                waiting.append(f"{folder}/{name}")
+    return files
 
 
 def _unasked(subject: str) -> Missing:

@@ -5,6 +5,7 @@ import json
 import os
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -229,6 +230,7 @@ def documents(
         "environ": dict(sorted(recording.environ.items())),
         "runs": runs,
         "repeated": repeated,
+        "files": Counter(name.partition("/")[0] for name in files),
     }
     if redacted is not None:
         meta["redacted"] = redacted

@@ -335,8 +335,8 @@ class _Run:
                 getattr(new, store)[path(subject)] = made
 
     def drop(self, new: Recording, question: str, subject: str, why: str) -> None:
-        """Not in the result: said there as what nobody collected, and in the list."""
-        new.refuse(question, subject, Missing(Why.NOT_COLLECTED, f"{subject}: {_GONE}{why}"))
+        """Not in the result: said there as what makes no sense, and in the list."""
+        new.refuse(question, subject, Missing(Why.MALFORMED, f"{subject}: {_GONE}{why}"))
         self.left_out.append(f"{subject}: {why}")
 
     def _identity_of(self, identity: Identity) -> Identity:

@@ -50,6 +50,7 @@ _RSOCKET_INLINE: Final = "/etc/rdma/rsocket/inline_default"  # rs_configure of l
 _PROVIDER_FILES: Final = 256
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LD_CONF: Final = "/etc/ld.so.conf"
+_OURS: Final = (Why.EXHAUSTED, Why.TIMEOUT, Why.MALFORMED)
 _LD_CONF_DEPTH: Final = 4
 _PROC_LIMIT: Final = 4 * 1024 * 1024  # /proc/net/dev of a node with thousands of veths
 _IPV6_SCOPES: Final = {0x00: "global", 0x10: "host", 0x20: "link", 0x40: "site"}  # net/ipv6.h
@@ -175,8 +176,8 @@ def parse_ld_conf(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """/etc/ld.so.conf → (folders, patterns of included files)."""
     folders, includes = [], []
     for line in raw.decode("utf-8", "replace").splitlines():
-        words = line.partition("#")[0].split()
-        if len(words) == 2 and words[0] == "include":
+        words = line.partition("\0")[0].partition("#")[0].split()  # ldconfig reads C strings
+        if len(words) == 2 and words[0] == "include" and not words[1].endswith("/"):
             includes.append(words[1])
         elif len(words) == 1 and words[0].startswith("/"):
             folders.append(words[0].rstrip("/"))
@@ -289,10 +290,13 @@ def _container(host: Host) -> str | None:
 def _library(host: Host) -> VerbsLibrary | Missing:
     paths = host.environ(("LD_LIBRARY_PATH",))
     extra = "" if isinstance(paths, Missing) else paths.get("LD_LIBRARY_PATH", "")
+    configured = _configured(host, _LD_CONF, _LD_CONF_DEPTH, set())
+    if isinstance(configured, Missing):
+        return configured
     searched: dict[str, None] = {}
     for folder in (
         *(folder.rstrip("/") for folder in extra.split(":") if folder.startswith("/")),
-        *_configured(host, _LD_CONF, _LD_CONF_DEPTH, set()),
+        *configured,
         *_LIBRARY_FOLDERS,
     ):
         searched.setdefault(folder)
@@ -304,8 +308,8 @@ def _library(host: Host) -> VerbsLibrary | Missing:
         # VERBS_PROVIDER_DIR of rdma-core: a folder beside the library.
         names = host.list(f"{folder}/libibverbs")
         for refused in (found, names):
-            # What is denied to us is denied to the dynamic linker; what we ran out of is not.
-            if isinstance(refused, Missing) and refused.why is Why.EXHAUSTED:
+            # What is denied to us is denied to the dynamic linker; what we had no time for is not.
+            if isinstance(refused, Missing) and refused.why in _OURS:
                 return refused
         if not isinstance(found, Missing):
             libraries.append(library)
@@ -339,14 +343,17 @@ def _configured_providers(host: Host) -> tuple[NamedProvider, ...] | Missing:
     return tuple(found)
 
 
-def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str, ...]:
-    """Folders of the dynamic linker's configuration, each included file followed once."""
+def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str, ...] | Missing:
+    """Folders of the dynamic linker's configuration, each included file followed once.
+
+    What cannot be read is a Missing: the linker itself goes by a cache that root made of it.
+    """
     if depth == 0 or path in seen:
         return ()
     seen.add(path)
     raw = host.read(path)
     if isinstance(raw, Missing):
-        return ()
+        return () if raw.why in (Why.ABSENT, Why.UNSUPPORTED) else raw
     folders, includes = parse_ld_conf(raw)
     found = list(folders)
     for pattern in includes:
@@ -354,7 +361,14 @@ def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str,
         folder = folder if folder.startswith("/") else f"/etc/{folder}".rstrip("/")
         prefix, star, suffix = name.partition("*")
         names = host.list(folder) if star else (name,)
-        for candidate in () if isinstance(names, Missing) else names:
+        if isinstance(names, Missing):
+            if names.why is Why.ABSENT:
+                continue
+            return names
+        for candidate in names:
             if candidate.startswith(prefix) and candidate.endswith(suffix):
-                found += _configured(host, f"{folder}/{candidate}", depth - 1, seen)
+                more = _configured(host, f"{folder}/{candidate}", depth - 1, seen)
+                if isinstance(more, Missing):
+                    return more
+                found += more
     return tuple(found)

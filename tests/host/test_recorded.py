@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from math import inf
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +31,7 @@ META = {"format": "rdmadiag-snapshot", "version": 1}
 def folder(tmp_path):
     """A snapshot's folder, from the files in it and what its meta.json says beside the format."""
 
-    def made(files=None, **meta):
+    def made(files=None, /, **meta):
         top = tmp_path / "snapshot"
         for name, content in {"meta.json": json.dumps(META | meta), **(files or {})}.items():
             path = top / name
@@ -607,6 +608,45 @@ def test_a_replay_touches_no_file_of_the_live_machine_and_opens_no_socket(tmp_pa
 def test_answers_do_not_depend_on_the_deadline(roce, save, past):
     host = save(roce.snapshot())
     assert host.netlink("nldev-get", 20, b"", past) == roce.recording().netlink["nldev-get"]
+
+
+LOST = {
+    "root/sys/class/infiniband/mlx5_0/ports/1/state": lambda host, at: host.read(at),
+    "netlink/route-getlink.bin": lambda host, at: host.netlink(at, 0, b"", inf),
+    "verbs/query.jsonl": lambda host, _: host.verbs(1, inf),
+    "log/kernel.txt": lambda host, _: host.kernel_log(1, (), inf),
+}
+
+
+@pytest.mark.parametrize(("lost", "ask"), LOST.items(), ids=LOST)
+def test_a_file_that_the_record_has_lost_is_malformed_and_not_absent(roce, save, lost, ask):
+    files = roce.snapshot()
+    place, _, rest = lost.partition("/")
+    subject = f"/{rest}" if place == "root" else rest.partition(".")[0]
+    assert not isinstance(ask(save(files, "whole"), subject), Missing)
+    del files[lost]
+    less = save(files, "less")
+    answer = ask(less, subject)
+    assert answer.why is Why.MALFORMED
+    assert answer.detail.endswith(": not in the snapshot, which lacks 1 file")
+    other = less.read("/sys/none")  # perhaps the one that it lacks
+    assert other.why is (Why.MALFORMED if place == "root" else Why.ABSENT)
+
+
+def test_a_command_whose_output_the_record_has_lost_is_malformed(folder):
+    top = folder({"cmd/a.out": "1\n"}, runs={"a": 0}, files={"cmd": 2})
+    assert open_snapshot(str(top)).run(["a"], inf) == Missing(
+        Why.MALFORMED, "a: not in the snapshot, which lacks 1 file"
+    )
+
+
+def test_a_record_of_an_older_version_counts_no_files(roce, save):
+    files = roce.snapshot()
+    meta = json.loads(files["meta.json"])
+    assert meta.pop("files")["netlink"] > 5
+    files["meta.json"] = json.dumps(meta).encode()
+    del files["netlink/route-getlink.bin"]
+    assert save(files).netlink("route-getlink", 0, b"", inf).why is Why.NOT_COLLECTED
 
 
 def test_an_empty_recording_is_a_host_that_was_asked_nothing(roce, save):

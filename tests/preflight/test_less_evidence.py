@@ -2,7 +2,9 @@
 
 import errno
 import os
+import time
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,7 +15,9 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, SysfsFacts, Why
 from rdmadiag.facts.evidence import LINUX_SOURCES, Evidence
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.host.layout import META
 from rdmadiag.host.recorded import open_snapshot
+from rdmadiag.host.recording import documents, write_folder
 from rdmadiag.preflight.checks import skipped_by_why
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.needs import NEEDS
@@ -21,6 +25,7 @@ from rdmadiag.preflight.rules import _FAMILIES, _rules
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render import junit, nagios, prometheus
 from rdmadiag.samples import folder, samples
+from rdmadiag.sources.record import record
 from rdmadiag.sources.run import gather, sources_of
 from rdmadiag.view.access import node_access
 from rdmadiag.view.reconcile import devices
@@ -76,6 +81,26 @@ def test_every_need_is_some_rules() -> None:
 
 
 # --- the order that holds ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_file_that_a_record_has_lost_is_no_file_that_the_host_lacks(
+    roce: Machine, tmp_path: Path, soon: float
+) -> None:
+    """Each file of a record, taken out of it; the bytes of the whole one are as they were."""
+    recording, late = record(roce.host(), soon)
+    files = documents(recording, roce.identity(), late)
+    write_folder(files, str(tmp_path / "whole"))
+    full = judge(gather(open_snapshot(str(tmp_path / "whole")), soon))
+    kept = files.keys() - {META}
+    assert len(kept) > 100
+    for name in sorted(kept):
+        path = tmp_path / "whole" / name
+        content = path.read_bytes()
+        path.unlink()
+        part = judge(gather(open_snapshot(str(tmp_path / "whole")), time.monotonic() + 20))
+        assert list(broken(full, part, Removed((), Why.MALFORMED))) == [], name
+        path.write_bytes(content)
 
 
 @pytest.mark.slow

@@ -443,7 +443,24 @@ def test_a_path_with_a_nul_in_the_configuration_is_no_crash_on_a_live_machine():
                 return b"/opt/\0lib\ninclude /etc/\0/*.conf\ninclude /etc/\0.conf\n"
             return super().read(path, limit)
 
-    assert "/opt/\0lib" in searched(Odd())
+    assert searched(Odd())[0] == "/opt"
+
+
+@pytest.mark.parametrize("why", [Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED])
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [("read", "/etc/ld.so.conf"), ("list", "/etc/more"), ("read", "/etc/more/opt.conf")],
+)
+def test_libraries_of_an_unread_configuration_are_not_known(memory_host, question, subject, why):
+    recording = memory_host.recording
+    recording.files |= {
+        "/etc/ld.so.conf": b"include more/*.conf\n",
+        "/etc/more/opt.conf": b"/opt/lib\n",
+    }
+    recording.listings["/etc/more"] = ("opt.conf",)
+    assert "/opt/lib" in searched(memory_host)
+    recording.refuse(question, subject, Missing(why, subject))
+    assert read_process(memory_host).library == Missing(why, subject)
 
 
 def test_this_process_is_told_as_it_is():

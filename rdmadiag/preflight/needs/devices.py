@@ -87,10 +87,15 @@ def active_mtus(case: Case) -> Iterator[Where]:
 
 
 def software_devices(case: Case) -> Iterator[Where]:
-    """Whether a device is made of a netdev: sysfs's `parent`, or nldev's driver."""
+    """Whether a device is made of a netdev: sysfs's `parent`, or its driver's name."""
     for device in case.devices:
-        if device.sysfs is None and isinstance(device.driver, Missing):
+        driver = device.driver
+        if not isinstance(driver, Missing) or not isinstance(device.pci, Missing):
+            continue
+        if device.sysfs is None:
             yield unshown(case.evidence, "device"), device.name, None
+        elif isinstance(device.sysfs.parent, Missing) and driver.why in FAILED:
+            yield driver, device.name, None  # siw has no `parent`
 
 
 def board(device: DeviceView) -> Missing | None:

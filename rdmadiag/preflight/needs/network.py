@@ -11,7 +11,7 @@ from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.needs.need import Where, host_wide, part
 from rdmadiag.view.ethernet import links_below
 from rdmadiag.view.lossless import lossless_ports
-from rdmadiag.view.reconcile import Protocol, unshown
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
 from rdmadiag.view.unshown import FAILED
 
 
@@ -30,11 +30,21 @@ def gid_netdevs(case: Case) -> Iterator[Where]:
         if unread:
             yield unread[0], port.device, port.number
         elif NetDevState.UNKNOWN in port.netdevs.values():
-            own = device.nldev.ports if device.nldev else None
-            for source in (case.evidence.netdev, case.evidence.process, case.evidence.nldev, own):
+            for source in _of_netdev_states(case, device, port):
                 if isinstance(source, Missing):
                     yield source, port.device, port.number
                     break
+
+
+def _of_netdev_states(case: Case, device: DeviceView, port: PortView) -> Iterator[object]:
+    """What shows whether a netdev is here: a Missing where one of it could not be read."""
+    nldev = case.evidence.nldev
+    yield from (case.evidence.netdev, case.evidence.process, nldev)
+    if device.nldev:
+        yield device.nldev.ports
+        yield device.nldev.unreadable_ports.get(port.number)
+    elif not isinstance(nldev, Missing):
+        yield from nldev.unreadable[:1]
 
 
 def mtus_of_netdevs(case: Case) -> Iterator[Where]:

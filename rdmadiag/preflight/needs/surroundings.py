@@ -10,6 +10,7 @@ from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.pci import function_of
 from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.unshown import FAILED
 
 
 def listed_gpus(case: Case) -> Iterator[Where]:
@@ -149,6 +150,9 @@ def topology(case: Case) -> Iterator[Where]:
     for value in (facts.gpus, facts.adapters):
         if isinstance(value, Missing) and value.why is not Why.ABSENT:
             yield value, None, None
+        for each in () if isinstance(value, Missing) else value:
+            if isinstance(each.place, Missing) and each.place.why in FAILED:
+                yield each.place, None, None  # an adapter that is not seen may be the nearest
 
 
 def receptacles(case: Case) -> Iterator[Where]:
