@@ -52,6 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", metavar="K/N", default="1/1", help="each Nth file of tests, from the Kth on"
     )
+    parser.addoption(
+        "--cases", metavar="N", type=int, help="of a test with more cases, about N from end to end"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -60,6 +63,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if parts == 1 or not collection_path.match("test_*.py"):
         return None
     return _files().index(collection_path) % parts != number - 1 or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each test no more than the cases that `--cases` wants: coverage sees no more by all."""
+    most = config.getoption("cases")
+    if most is None:
+        return
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = [each for cases in by_test.values() for each in cases[:: -(-len(cases) // most)]]
+    chosen = set(map(id, kept))
+    config.hook.pytest_deselected(items=[each for each in items if id(each) not in chosen])
+    items[:] = [each for each in items if id(each) in chosen]
 
 
 @cache

@@ -7,29 +7,64 @@ another thread, finds nothing of it.
 """
 
 import builtins
-import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, resolve_name
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rdmadiag.host import netlink
 
 
-class _Multiprocessing(ModuleType):
-    """What pyroute2.config names of it for sockets, which are not loaded here: 3 ms less."""
+class _StandIn(ModuleType):
+    """What pyroute2 names of a module that these classes do not use: 10 ms less for all of them."""
 
-    Pipe = Queue = Process = None
+    def __init__(self, name: str, **named: Any) -> None:
+        super().__init__(name)
+        self.__dict__.update(named)
 
     def __getattr__(self, name: str) -> Any:
         """Anything else is the module's own."""
         return getattr(import_module(self.__name__), name)
 
 
-_STAND_INS: Final = {"multiprocessing": _Multiprocessing("multiprocessing")}
+class _Silent:
+    """A logger. pyroute2 logs a traceback of what it cannot decode; we say it in a Missing."""
+
+    def debug(self, *_: object) -> None: ...
+
+    info = warning = error = exception = debug
+
+
+_SILENT: Final = _Silent()
+
+
+class _Uname(NamedTuple):
+    system: str
+    node: str
+    release: str
+    version: str
+    machine: str
+    processor: str = ""
+
+
+_STAND_INS: Final = {
+    each.__name__: each
+    for each in (
+        _StandIn("multiprocessing", Pipe=None, Queue=None, Process=None),
+        _StandIn("logging", getLogger=lambda _: _SILENT, warning=_SILENT.warning),
+        _StandIn("traceback", format_exc=str, format_stack=list),
+        _StandIn(
+            "platform",
+            uname=lambda: _Uname(*os.uname()),
+            machine=lambda: os.uname().machine,
+            architecture=lambda **_: ("", ""),
+        ),
+    )
+}
 
 
 class _Apart:
@@ -81,9 +116,6 @@ class _Apart:
                     self.load(f"{name}.{each}")
         return module if fromlist else self.load(self._package)
 
-
-# pyroute2 logs a traceback for every attribute that it cannot decode; we say it in a Missing.
-logging.getLogger("pyroute2").addHandler(logging.NullHandler())
 
 _pyroute2: Final = _Apart("pyroute2")
 # Each message and attribute holds itself in its chain. A command collects no cycles, and a large
