@@ -501,9 +501,11 @@ MOST_PAIRS: Final = 6
 def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
     """What the reports of the hosts that could not reach each other show together."""
     from rdmadiag.explain.job.ends import with_names, with_reports
+    from rdmadiag.explain.job.odd_host import OddHost
     from rdmadiag.facts import known as read
     from rdmadiag.preflight.judge_ends import judge
     from rdmadiag.view.ends import HostEnd, all_addresses, has
+    from rdmadiag.view.unusual import odd_one
 
     known = {each.name: each for each in reports if each.has_evidence}
     pairs = _pairs(story, sorted(known))
@@ -511,16 +513,18 @@ def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
     ends: dict[str, HostEnd | None] = {name: _end(known[name], deadline) for name in names}
     files = {name: read(end.evidence.naming) for name, end in ends.items() if end is not None}
     story = with_names(story, {name: each for name, each in files.items() if each is not None})
-    judged = {}
+    judged, odd = {}, []
     for pair in pairs:
         here, there = (ends[name] for name in pair)
         if here is not None and there is not None:
             judged[pair] = judge(here, there, _used(story))
+            if (alone := odd_one(here, there)) is not None:
+                odd.append(OddHost(alone[0].name, alone[1]))
     seen = {name: end for name, end in ends.items() if end is not None}
     own = {name: all_addresses(end.evidence) for name, end in seen.items()}
     present = {name: has(end) for name, end in seen.items()}
     found = {name: known[name].findings for name in seen}
-    return with_reports(story, judged, own, present, found)
+    return with_reports(story, judged, own, present, found, odd)
 
 
 def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
