@@ -27,6 +27,7 @@ from tests.preflight.test_judge_ends import (
     one,
     soft,
     two,
+    with_dummy,
 )
 from tests.sources.test_programs import AGAIN, HEAD, TCP
 from tests.sources.test_traffic_control import ROOT, fifo, qdisc, tbf
@@ -324,6 +325,44 @@ def test_of_programs_that_say_nothing_what_was_looked_for_is_the_peer(
         "peer-address-wrong",
         "address 192.0.2.99",
     )
+
+
+@pytest.mark.parametrize(
+    ("log", "label"),
+    [("* Waiting for client to connect... *\n", "no-rdma-at-address"), (NO_MEMORY, None)],
+    ids=["it waits for its client", "it failed by itself"],
+)
+def test_a_test_that_only_waits_is_answered_by_an_address_without_a_device(
+    seen: Callable[..., Outcome], log: str, label: str | None
+) -> None:
+    there = one(ways=(Way("203.0.113.1/32", "eth0", "192.0.2.2"),))
+    here = with_dummy(two())
+    found = of_reports(seen(here, there, log, "--json"))
+    assert (found["cause"] or {}).get("label") == label
+    assert found["hosts"] == (["node1"] if label else [])
+
+
+NO_RTR = """\
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Connection type : RC\t\tUsing SRQ      : OFF
+ GID index       : {index}
+---------------------------------------------------------------------------------------
+Failed to modify QP 18 to RTR
+"""
+
+
+@pytest.mark.parametrize(("row", "hosts"), [("3", ["node2"]), ("9", [])], ids=["that", "no such"])
+def test_rows_of_gid_tables_that_both_ends_printed_are_the_addresses_that_were_used(
+    seen: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag, row: str, hosts: list[str]
+) -> None:
+    waits = netdev(two(), flags={"192.0.2.2": 0x40})  # IFA_F_TENTATIVE
+    seen(one(), waits, NO_RTR.format(index=row))
+    (tmp_path / "node2.log").write_text(NO_RTR.format(index=row).rpartition("Failed")[0])
+    logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
+    found = of_reports(rdmadiag("explain", *logs, f"--from={tmp_path}/reports", "--json"))
+    rules = {each["finding"]["rule"] for each in found["findings"]}
+    assert ("ends-named-address-unusable" in rules) is bool(hosts)
+    assert found["hosts"] == hosts
 
 
 def test_an_address_that_no_report_has_is_named(seen: Callable[..., Outcome]) -> None:

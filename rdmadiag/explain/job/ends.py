@@ -234,9 +234,12 @@ def _of_no_finding(
 ) -> OfReports:
     """What the reports say where none of them has anything against the other host."""
     clear = not found.unknown and all(each.pairs for each in judged.values())
-    if story.first is None and clear and _is_silent(story):
+    if clear and (_waits_to_connect(story.first) or (story.first is None and _is_silent(story))):
         asked = _looked_for(judged) or _without_device(judged)
-        return _placed(found, asked) if asked else replace(found, cause=_of_silence(judged))
+        if asked is not None:
+            return _placed(found, asked)
+        if story.first is None:
+            return replace(found, cause=_of_silence(judged))
     without = _without_rdma_cm(story.first, judged)
     if without is not None:
         return _placed(found, without, proven=True)
@@ -323,6 +326,13 @@ def _gone(printed: Sequence[PrintedEnd], present: Mapping[str, Has]) -> Iterator
 def _is_silent(story: Story) -> bool:
     """Programs that wait for each other say nothing; one that works prints its result."""
     return bool(story.silent) and not story.not_understood and not story.behind
+
+
+def _waits_to_connect(first: FirstFailure | None) -> bool:
+    """Whether a test has only said that it waits for the other end."""
+    return (
+        first is not None and first.failure.what == STOPPED and first.failure.stage is Stage.CONNECT
+    )
 
 
 def _of_silence(judged: Mapping[tuple[str, str], EndsVerdict]) -> LikelyCause:

@@ -1,8 +1,8 @@
 """At which host of a job it is to be mended: not always the one whose log has the line.
 
-What reports prove comes before what is a critical finding of one host alone, that before what a
-report confirms of a line, and what a line alone says of its end, of its peer or of the way comes
-last.
+What reports prove comes before a critical finding of one host alone, that before what the report
+of its host confirms of a line, that before a warning of one host alone, where the line is not of
+its own end; then comes what both reports point at, and last what a line by itself says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,10 +27,19 @@ def with_place(story: Story, own: Mapping[str, Sequence[Finding]] = MappingProxy
 
 def _places(story: Story, own: Mapping[str, Sequence[Finding]]) -> Iterator[Place]:
     found, first = story.of_reports, story.first
+    if first is None and not story.silent and (found is None or found.cause is None):
+        return
     cause = first.failure.causes[0] if first is not None and first.failure.causes else None
     if found is not None and found.cause is not None and found.is_proven:
         yield _of_reports(found, found.cause)
-    yield from _of_findings(story, own)
+    yield from _of_findings(own, Severity.CRITICAL)
+    pointed = found.cause.label if found is not None and found.cause is not None else None
+    if first is not None and cause is not None and cause.label != pointed:
+        line = _of_line(story, first, cause)
+        if line.is_certain:
+            yield line
+    if cause is None or CAUSES[cause.label].of is not Of.OWN:
+        yield from _of_findings(own, Severity.WARN)
     if found is not None and found.cause is not None:
         yield _of_reports(found, found.cause)
     if first is not None and cause is not None:
@@ -44,18 +53,17 @@ def _of_reports(found: OfReports, cause: LikelyCause) -> Place:
     return Place(kind, found.hosts, why, found.is_proven)
 
 
-def _of_findings(story: Story, own: Mapping[str, Sequence[Finding]]) -> Iterator[Place]:
-    """Of something that failed or waits: the one host that has something critical of its own."""
-    if story.first is None and not story.silent:
-        return
-    critical = {
-        host: each
-        for host, findings in own.items()
-        for each in reversed(findings)
-        if each.severity is Severity.CRITICAL
-    }
-    if len(critical) == 1 and len(own) >= _TWO:
-        ((host, each),) = critical.items()
+def _of_findings(own: Mapping[str, Sequence[Finding]], severity: Severity) -> Iterator[Place]:
+    """The one host of several that has a finding of this severity which no other has."""
+    rules = {host: {each.rule for each in findings} for host, findings in own.items()}
+    alone: dict[str, Finding] = {}
+    for host, findings in own.items():
+        others = set().union(*(of for name, of in rules.items() if name != host))
+        for each in reversed(findings):
+            if each.severity is severity and each.rule not in others:
+                alone[host] = each
+    if len(alone) == 1 and len(own) >= _TWO:
+        ((host, each),) = alone.items()
         yield Place(PlaceKind.HOST, (host,), f"preflight: {each.rule}: {each.summary}", False)
 
 
@@ -80,6 +88,9 @@ def _other(story: Story, first: FirstFailure) -> str | None:
     hosts = [each for each in story.hosts if each != first.who.host]
     if first.who.host is not None and len(story.hosts) == _TWO and len(hosts) == 1:
         return hosts[0]
+    seen = [each.host for each in story.reports if each.host != first.who.host]
+    if first.who.host is not None and len(story.reports) == _TWO and len(seen) == 1:
+        return seen[0]
     files = [each.name for each in story.sources if each.name != first.where]
     if len(story.sources) == _TWO and len(files) == 1:
         return files[0]

@@ -94,6 +94,7 @@ class PrintedEnd:
     name: str | None = None  # that name, where `tried` is what /etc/hosts of the host has for it
     # Who is asked for the name, where no file of the host has it: "dns 192.0.2.53".
     asked: tuple[str, ...] = ()
+    gid_index: int | None = None  # the row of its GID table, of perftest's header
 
 
 class Silence(StrEnum):

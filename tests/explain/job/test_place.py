@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rdmadiag.explain.job.place import with_place
-from rdmadiag.explain.job.story import OfReports, Story
+from rdmadiag.explain.job.story import JobReport, OfReports, Story
 from rdmadiag.explain.log.account import LikelyCause, Standing
 from rdmadiag.preflight.verdict import Finding, Severity
 from tests.explain.job.telling import placed
@@ -61,6 +61,20 @@ def test_a_file_stands_for_a_host_that_is_not_known() -> None:
 def test_what_is_critical_at_one_host_comes_before_what_a_line_says_of_the_other() -> None:
     assert at(failed("memlock"), a=(), b=(DOWN,)) == ("host", ("b",))
     assert at(failed("memlock"), a=(), b=(WARNS,)) == ("host", ("a",))
+
+
+def test_a_warning_of_one_host_alone_comes_before_a_line_of_the_peer_or_the_way() -> None:
+    assert at(failed("peer-gone"), a=(WARNS,), b=()) == ("host", ("a",))
+    assert at(failed("firewall"), a=(), b=(WARNS,)) == ("host", ("b",))
+    assert at(failed("peer-gone"), a=(WARNS,), b=(WARNS,)) == ("host", ("b",))
+    confirmed = failed("peer-gone", Standing.CONFIRMED)
+    assert at(confirmed, a=(WARNS,), b=()) == ("host", ("b",))
+
+
+def test_the_other_of_two_reports_is_the_peer_that_has_no_log() -> None:
+    reports = tuple(JobReport(name, f"{name}.json", "ok") for name in ("a", "b"))
+    story = replace(failed("peer-gone"), hosts=("a",), sources=STORY.sources[:1], reports=reports)
+    assert at(story) == ("host", ("b",))
 
 
 def test_what_is_critical_at_both_says_nothing_of_which() -> None:
