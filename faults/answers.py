@@ -11,26 +11,12 @@ from math import inf
 from typing import Any, Final
 
 from faults.table import ENDS, Fault
+from rdmadiag.explain.causes import CAUSES
+from rdmadiag.explain.causes.cause import Of
 
 SEVERITIES: Final = ("critical", "unknown", "warn")  # worst first; info is no finding
 CONFIRMED: Final = "confirmed"
 OTHER: Final = {"left": "right", "right": "left"}
-PATHS: Final = frozenset(
-    {
-        *("cm-datagrams-lost", "firewall", "firewall-rejects", "link-flaps", "mtu-too-large"),
-        *("no-path", "peer-unreachable", "roce-port-dropped", "slow-path", "subnets-differ"),
-        *("uc-reports-no-loss", "ud-reports-no-loss"),
-    }
-)
-"""Causes that say of the way between the hosts that it is at fault, or cannot tell it from one."""
-BOTH: Final = frozenset(
-    {
-        *("gid-families-differ", "gid-types-differ", "iterations-differ", "iwarp-needs-rdma-cm"),
-        *("link-layers-differ", "mtu-mismatch", "other-program", "payloads-differ"),
-        *("payload-mismatch", "qp-types-differ", "secrets-differ"),
-    }
-)
-"""Causes that are of both ends together."""
 
 
 @dataclass(frozen=True)
@@ -150,16 +136,26 @@ def by_story(story: Mapping[str, Any]) -> Answer:
     return placed(first["failure"]["causes"][0]["label"], end)
 
 
+def by_place(story: Mapping[str, Any]) -> Answer:
+    """What the story of both logs with both reports says by itself: the cause that the reports
+    prove, else the first of what failed first, else what the reports point at; and where it is to
+    be mended (`at`).
+    """
+    proven, is_proven = by_reports(story)
+    first, at = story.get("first"), story.get("at")
+    causes = first["failure"]["causes"] if first else ()
+    label = proven.cause if is_proven or not causes else causes[0]["label"]
+    if at is None or not label:
+        return NOTHING
+    names = [each.rpartition("/")[2].removesuffix(".log") for each in at["names"]]
+    return Answer(label, names[0] if at["kind"] == "host" and names else at["kind"])
+
+
 def placed(cause: str, end: str) -> Answer:
     """Where a cause is, which a log of `end` shows."""
-    if cause in PATHS:
-        return Answer(cause, "between")
-    if cause in BOTH:
-        return Answer(cause, "both")
-    if cause.startswith("peer-") or cause in ("failed-at-peer", "flushed"):
-        own = cause in ("peer-address-wrong", "peer-is-own-address", "peer-is-this-host")
-        return Answer(cause, end if own else OTHER[end])
-    return Answer(cause, end)
+    of = CAUSES[cause].of if cause in CAUSES else Of.OWN
+    place = {Of.OWN: end, Of.PEER: OTHER[end], Of.WAY: "between", Of.BOTH: "both"}
+    return Answer(cause, place[of])
 
 
 def together(answers: Iterable[Answer]) -> Answer:

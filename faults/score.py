@@ -21,6 +21,7 @@ from faults.answers import (
     by_findings,
     by_grep,
     by_logs,
+    by_place,
     by_reports,
     by_story,
     cause_is_right,
@@ -38,6 +39,8 @@ DEVICE: Final = {"left": 0, "right": 1}
 WAYS: Final = {
     "rdmadiag, after": "the same, with snapshots from when the tools had ended, if there are any",
     "rdmadiag": "preflight of both hosts, and explain of both logs with both, as README.md says",
+    "story, after": "the next, with snapshots from when the tools had ended, if there are any",
+    "story": "rdmadiag explain --log of both ends with both hosts' snapshots: its own words",
     "preflight": "rdmadiag preflight of both hosts' snapshots",
     "explain with reports": "rdmadiag explain --log of each end with its host's snapshot",
     "explain of both": "rdmadiag explain --log of both ends at once, alone",
@@ -126,10 +129,12 @@ def one(fault: Fault) -> Scored:
         story = job(said, {end: snapshot(fault.name, end) for end in ENDS})
         logs = together((by_story(story), with_reports))
         answers["rdmadiag"].append(of_all(findings, story, logs))
+        answers["story"].append(by_place(story))
         if has_after:
             story = job(said, {end: snapshot(fault.name, end, after=True) for end in ENDS})
             logs = together((by_story(story), with_reports))
         answers["rdmadiag, after"].append(of_all(later, story, logs))
+        answers["story, after"].append(by_place(story))
         answers["checklist"].append(by_checklist(record["checklist"]))
         answers["grep"].append(by_grep(said) if any(_failed(ends)) else NOTHING)
     return Scored(fault, answers)

@@ -264,6 +264,7 @@ def _names_many(log: tuple[str, ...], what: tuple[str, ...]) -> bool:
 
 def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: bool) -> int:
     from rdmadiag.cli.job_logs import beside, ranked, read_job, read_reports
+    from rdmadiag.explain.job.place import with_place
 
     if here or reading.identity.recorded or reading.devices:
         raise click.UsageError(
@@ -274,6 +275,8 @@ def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: 
     if known:
         tale = ranked(tale, known[0], reading.deadline)
         tale = beside(tale, known[0], reading.deadline)
+    findings = {each.name: each.findings for each in known[0] if each.has_evidence} if known else {}
+    tale = with_place(tale, findings)
     with printing():
         if reading.form == "json":
             from rdmadiag.render.explain_job import job_document

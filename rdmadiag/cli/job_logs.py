@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
@@ -501,9 +501,11 @@ MOST_PAIRS: Final = 6
 def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
     """What the reports of the hosts that could not reach each other show together."""
     from rdmadiag.explain.job.ends import with_names, with_reports
+    from rdmadiag.explain.job.odd_host import OddHost
     from rdmadiag.facts import known as read
     from rdmadiag.preflight.judge_ends import judge
     from rdmadiag.view.ends import HostEnd, all_addresses, has
+    from rdmadiag.view.unusual import odd_one
 
     known = {each.name: each for each in reports if each.has_evidence}
     pairs = _pairs(story, sorted(known))
@@ -511,16 +513,18 @@ def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
     ends: dict[str, HostEnd | None] = {name: _end(known[name], deadline) for name in names}
     files = {name: read(end.evidence.naming) for name, end in ends.items() if end is not None}
     story = with_names(story, {name: each for name, each in files.items() if each is not None})
-    judged = {}
+    judged, odd = {}, []
     for pair in pairs:
         here, there = (ends[name] for name in pair)
         if here is not None and there is not None:
-            judged[pair] = judge(here, there, _used(story))
+            judged[pair] = judge(here, there, _used(story, known))
+            if (alone := odd_one(here, there)) is not None:
+                odd.append(OddHost(alone[0].name, alone[1]))
     seen = {name: end for name, end in ends.items() if end is not None}
     own = {name: all_addresses(end.evidence) for name, end in seen.items()}
     present = {name: has(end) for name, end in seen.items()}
     found = {name: known[name].findings for name in seen}
-    return with_reports(story, judged, own, present, found)
+    return with_reports(story, judged, own, present, found, odd)
 
 
 def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -538,14 +542,25 @@ def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
     return among if len(among) <= MOST_PAIRS else []
 
 
-def _used(story: Story) -> frozenset[str]:
-    """The addresses that the first failure names."""
+def _used(story: Story, known: Mapping[str, KnownHost]) -> frozenset[str]:
+    """The addresses that the first failure names; where it names none, those of the rows of GID
+    tables that both ends printed.
+    """
     from rdmadiag.explain.job.ends import tried
 
     first = story.first
     ends = [end for end in (first.who, first.whom) if end] if first else []
     found = [each for end in ends for each in (end.gid, end.address) if each]
     found += filter(None, [tried(story)])
+    if not found and first is not None:
+        rows = [(each, known[each.host]) for each in story.printed if each.host in known]
+        found = [
+            address
+            for each, host in rows
+            for address, place in host.places.items()
+            if each.gid_index is not None
+            and (place.device, place.gid_index) == (each.device, each.gid_index)
+        ]
     return frozenset(map(canonical, found))
 
 

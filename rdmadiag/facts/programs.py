@@ -65,3 +65,6 @@ class ProgramFacts:
     untaken: tuple[Untaken, ...] | Missing
     holders: tuple[RdmaProgram, ...] | Missing
     unanswered: tuple[Unacknowledged, ...] | Missing = NOT_IN_RECORD
+    # Segments of TCP that came with a wrong checksum since the host's start: InCsumErrors of
+    # /proc/self/net/snmp.
+    wrong_checksums: int | Missing = NOT_IN_RECORD

@@ -10,6 +10,8 @@ from rdmadiag.explain.job.story import (
     JobEnd,
     JobGroup,
     OfReports,
+    Place,
+    PlaceKind,
     Silence,
     Silent,
     Step,
@@ -175,6 +177,8 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
         return
     if story.first is not None:
         _details(out, story.first)
+    if story.at is not None:
+        _place(out, story.at)
     if story.common_end is not None:
         _common(out, story.common_end)
     if story.of_reports is not None:
@@ -227,6 +231,19 @@ def _details(out: Console, first: FirstFailure) -> None:
         say(out, "    Not all lines have a clock that compares: others may have failed before it.")
 
 
+def _place(out: Console, place: Place) -> None:
+    names = " and ".join(map(printable, place.names))
+    where = {
+        PlaceKind.HOST: f"at {names or 'the other end'}",
+        PlaceKind.BOTH: f"at both ends: {names} do not fit each other",
+        PlaceKind.BETWEEN: "between the hosts, or at none that is known",
+    }[place.kind]
+    out.print()
+    sure = "" if place.is_certain else ", as far as this shows"
+    say(out, Text(f"To be mended {where}{sure}", style="bold"))
+    verbatim(out, Text(f"      {printable(place.why)}", style="dim"))
+
+
 def _common(out: Console, common: CommonEnd) -> None:
     out.print()
     devices = f" ({', '.join(common.devices)})" if common.devices else ""
@@ -275,7 +292,7 @@ def _of_reports(out: Console, found: OfReports, *, is_next: bool) -> None:
 def _nothing(found: OfReports) -> str:
     if found.is_clear:
         return (
-            " show nothing that keeps them apart. In no report are rules of nftables and iptables, "
+            " show nothing that keeps them apart. In no report are rules of iptables-legacy, "
             "and what is between the hosts: a switch's port, VLAN or filter."
         )
     return " show nothing, but not all of both was read."

@@ -5,6 +5,9 @@
     RES_CTX_GET           the processes; /proc/PID/status: "State: T (stopped)"
     /sys/fs/cgroup/job7/cgroup.events    frozen 1
 
+    /proc/self/net/snmp   Tcp: RtoAlgorithm … InErrs OutRsts InCsumErrors
+                          Tcp: 1 … 6 2 6
+
 A connection that waits to be taken has no inode (get_tcp4_sock of net/ipv4/tcp_ipv4.c); it is
 CLOSE_WAIT once the other end has given up. Where what was sent is not acknowledged the timer is 1,
 and icsk_retransmits the number before the user's:
@@ -35,6 +38,10 @@ MOST_PROCESSES: Final = 256
 """That have a device open, of which each is looked at."""
 
 _TABLES: Final = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+_COUNTERS: Final = "/proc/self/net/snmp"
+_IN_CHECKSUM_ERRORS: Final = "InCsumErrors"
+_NAMES_AND_NUMBERS: Final = 2
+_COUNT: Final = late(r"[0-9]{1,20}")
 _LIMIT: Final = 1 << 20  # bytes of one: some seven thousand connections
 _HEADER: Final = "local_address"
 _ROW: Final = late(
@@ -84,6 +91,18 @@ def parse_tcp(raw: bytes) -> Tables | Missing:
     )
 
 
+def parse_wrong_checksums(raw: bytes) -> int | Missing:
+    """/proc/PID/net/snmp: InCsumErrors of TCP, by the line of names above that of numbers."""
+    rows = [line.split() for line in raw.decode("latin-1").splitlines()]
+    of_tcp = [row[1:] for row in rows if row[:1] == ["Tcp:"]]
+    if len(of_tcp) != _NAMES_AND_NUMBERS or len(of_tcp[0]) != len(of_tcp[1]):
+        return malformed(raw, "the counters of TCP")
+    value = dict(zip(*of_tcp, strict=True)).get(_IN_CHECKSUM_ERRORS)
+    if value is None:
+        return Missing(Why.UNSUPPORTED, f"no {_IN_CHECKSUM_ERRORS}: Linux before 3.10")
+    return int(value) if _COUNT.fullmatch(value) else malformed(raw, "a counter of TCP")
+
+
 def parse_state(raw: bytes) -> str | Missing:
     """/proc/PID/status: the letter of State."""
     found = _STATE.search(raw)
@@ -110,10 +129,11 @@ def read_programs(host: Host, deadline: float) -> ProgramFacts:
     """Each by itself; `deadline` as in Host.netlink."""
     tables = _tables(host)
     holders = _holders(host, deadline)
+    wrong = attribute(host, _COUNTERS, parse_wrong_checksums)
     if isinstance(tables, Missing):
-        return ProgramFacts(tables, tables, holders, tables)
+        return ProgramFacts(tables, tables, holders, tables, wrong)
     listeners, untaken, unanswered = tables
-    return ProgramFacts(listeners, untaken, holders, unanswered)
+    return ProgramFacts(listeners, untaken, holders, unanswered, wrong)
 
 
 def _tables(host: Host) -> Tables | Missing:

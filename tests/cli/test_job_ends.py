@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Machine, Way
+from lab.machine import DEFAULT_RULES, Machine, Rule, Way
 from rdmadiag.explain.job.ends import with_reports
 from rdmadiag.explain.log.account import LikelyCause
 from tests.cli.conftest import Outcome
@@ -27,7 +27,9 @@ from tests.preflight.test_judge_ends import (
     one,
     soft,
     two,
+    with_dummy,
 )
+from tests.sources.test_programs import AGAIN, HEAD, TCP
 from tests.sources.test_traffic_control import ROOT, fifo, qdisc, tbf
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
@@ -221,6 +223,51 @@ def test_a_name_that_others_are_asked_for_may_be_another_address(
         assert "dns 192.0.2.53 says" in found["cause"]["evidence"][0]
 
 
+CLOSED = f"{MET}ethernet_read_keys: Couldn't read remote address\n"
+UNANSWERED = two(files={TCP: HEAD + AGAIN.format(6)})
+
+
+@pytest.mark.parametrize(
+    ("log", "label"), [(WAITS, "firewall"), (CLOSED, None)], ids=["it waits", "it lost its peer"]
+)
+def test_what_tcp_sends_again_is_the_answer_where_nothing_was_heard_of_the_peer(
+    seen: Callable[..., Outcome], log: str, label: str | None
+) -> None:
+    found = of_reports(seen(one(), UNANSWERED, log, "--json"))
+    assert (found["cause"] or {}).get("label") == label
+    assert [each["finding"]["rule"] for each in found["findings"]] == ["ends-tcp-unanswered"]
+
+
+OTHER_RULE = two(rules=(*DEFAULT_RULES, Rule(100, table=254, source="203.0.113.0/24")))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "log", "hosts"),
+    [
+        (one(), OTHER_RULE, WAITS, ["node2"]),
+        (one(), OTHER_RULE, NO_MEMORY, []),
+        (one(default_ttl=63), OTHER_RULE, WAITS, []),
+        (one(), two(rules=None, default_ttl=63), WAITS, []),
+    ],
+    ids=["one host alone", "a failure of no way", "each its own", "not all was read"],
+)
+def test_what_is_on_the_way_is_at_the_host_that_alone_has_what_somebody_set(
+    seen: Callable[..., Outcome], here: Machine, there: Machine, log: str, hosts: list[str]
+) -> None:
+    document = seen(here, there, log, "--json").document
+    assert document["of_reports"]["hosts"] == hosts
+    if hosts:
+        assert document["at"] == {
+            "kind": "host",
+            "names": hosts,
+            "why": document["of_reports"]["cause"]["evidence"][-1],
+            "is_certain": False,
+        }
+        assert "node2 alone has what somebody set: rule of priority 100" in document["at"]["why"]
+        said = seen(here, there, log).out
+        assert "To be mended at node2, as far as this shows" in said
+
+
 SHORT = {"route-getqdisc": qdisc(2, b"bfifo", ROOT, fifo(600))}
 SLOW = {"route-getqdisc": qdisc(2, b"tbf", ROOT, tbf(2500, 9100))}
 
@@ -278,6 +325,44 @@ def test_of_programs_that_say_nothing_what_was_looked_for_is_the_peer(
         "peer-address-wrong",
         "address 192.0.2.99",
     )
+
+
+@pytest.mark.parametrize(
+    ("log", "label"),
+    [("* Waiting for client to connect... *\n", "no-rdma-at-address"), (NO_MEMORY, None)],
+    ids=["it waits for its client", "it failed by itself"],
+)
+def test_a_test_that_only_waits_is_answered_by_an_address_without_a_device(
+    seen: Callable[..., Outcome], log: str, label: str | None
+) -> None:
+    there = one(ways=(Way("203.0.113.1/32", "eth0", "192.0.2.2"),))
+    here = with_dummy(two())
+    found = of_reports(seen(here, there, log, "--json"))
+    assert (found["cause"] or {}).get("label") == label
+    assert found["hosts"] == (["node1"] if label else [])
+
+
+NO_RTR = """\
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Connection type : RC\t\tUsing SRQ      : OFF
+ GID index       : {index}
+---------------------------------------------------------------------------------------
+Failed to modify QP 18 to RTR
+"""
+
+
+@pytest.mark.parametrize(("row", "hosts"), [("3", ["node2"]), ("9", [])], ids=["that", "no such"])
+def test_rows_of_gid_tables_that_both_ends_printed_are_the_addresses_that_were_used(
+    seen: Callable[..., Outcome], tmp_path: Path, rdmadiag: Rdmadiag, row: str, hosts: list[str]
+) -> None:
+    waits = netdev(two(), flags={"192.0.2.2": 0x40})  # IFA_F_TENTATIVE
+    seen(one(), waits, NO_RTR.format(index=row))
+    (tmp_path / "node2.log").write_text(NO_RTR.format(index=row).rpartition("Failed")[0])
+    logs = [f"--log={tmp_path}/{name}.log" for name in ("node1", "node2")]
+    found = of_reports(rdmadiag("explain", *logs, f"--from={tmp_path}/reports", "--json"))
+    rules = {each["finding"]["rule"] for each in found["findings"]}
+    assert ("ends-named-address-unusable" in rules) is bool(hosts)
+    assert found["hosts"] == hosts
 
 
 def test_an_address_that_no_report_has_is_named(seen: Callable[..., Outcome]) -> None:

@@ -21,6 +21,7 @@ BY_A_REPORT = {
     ("peer-not-ready", "ends-connection-not-taken"),
     ("peer-not-ready", "ends-program-stopped"),
     ("firewall", "ends-tcp-unanswered"),
+    ("no-path", "ends-checksums-wrong"),
 }
 
 

@@ -31,7 +31,16 @@ from rdmadiag.view.reconcile import devices, ports
 from tests.preflight.rules.test_neighbours import ARP, table
 from tests.preflight.test_judge_route import host
 from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule, verdict
-from tests.sources.test_programs import AGAIN, GIVEN_UP, HEAD, LISTEN, TCP, WAITS
+from tests.sources.test_programs import (
+    AGAIN,
+    COUNTERS,
+    GIVEN_UP,
+    HEAD,
+    LISTEN,
+    SNMP,
+    TCP,
+    WAITS,
+)
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
@@ -267,6 +276,12 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         [("ends-tcp-unanswered", "warn", "node2")],
     ),
     "data that was sent again once": (one(), two(files={TCP: HEAD + AGAIN.format(1)}), []),
+    "segments of TCP with wrong checksums": (
+        one(),
+        two(files={SNMP: COUNTERS.format(6)}),
+        [("ends-checksums-wrong", "warn", "node1")],
+    ),
+    "two of them since the start": (one(), two(files={SNMP: COUNTERS.format(2)}), []),
     "data for a third host": (
         one(),
         two(files={TCP: HEAD + AGAIN.format(6).replace("010200C0", "090200C0")}),

@@ -15,6 +15,7 @@ from rdmadiag.sources.programs import (
     parse_freezer_state,
     parse_state,
     parse_tcp,
+    parse_wrong_checksums,
     read_programs,
 )
 
@@ -36,6 +37,13 @@ AGAIN = BUSY.replace(
     "00000000:00000000 00:00000000 00000000", "0000006D:00000000 01:000002C0 {:08X}"
 )
 TCP = "/proc/self/net/tcp"
+SNMP = "/proc/self/net/snmp"
+# Documentation/networking/snmp_counter.rst; tcp_ipv4.c counts in TCP_MIB_CSUMERRORS
+COUNTERS = (
+    "Ip: Forwarding DefaultTTL\nIp: 2 64\n"
+    "Tcp: RtoAlgorithm InErrs OutRsts InCsumErrors\nTcp: 1 9 3 {}\n"
+    "Udp: InDatagrams InCsumErrors\nUdp: 4 77\n"
+)
 ONE = (Listener("0.0.0.0", 18515, 2),)
 PEER = ("192.0.2.2", 18515, "192.0.2.1", 40112)
 
@@ -158,3 +166,25 @@ def test_a_record_from_before_has_no_sockets() -> None:
 def test_any_bytes_are_sockets_or_missing(raw: bytes) -> None:
     assert isinstance(parse_tcp(raw), tuple | Missing)
     assert isinstance(parse_tcp(HEAD.encode() + raw), tuple | Missing)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (COUNTERS.format(6), 6),
+        (COUNTERS.format(0), 0),
+        (COUNTERS.format(6).replace("OutRsts InCsumErrors", "OutRsts OutSegs"), Why.UNSUPPORTED),
+        (COUNTERS.format("x"), Why.MALFORMED),
+        (COUNTERS.format(""), Why.MALFORMED),
+        ("Udp: InDatagrams InCsumErrors\nUdp: 4 77\n", Why.MALFORMED),
+        ("", Why.MALFORMED),
+    ],
+)
+def test_segments_with_wrong_checksums_are_those_of_tcp(text: str, expected: int | Why) -> None:
+    found = parse_wrong_checksums(text.encode())
+    assert (found.why if isinstance(found, Missing) else found) == expected
+
+
+@given(st.binary())
+def test_any_bytes_are_counters_of_tcp_or_missing(raw: bytes) -> None:
+    assert isinstance(parse_wrong_checksums(raw), int | Missing)

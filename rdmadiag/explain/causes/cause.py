@@ -38,6 +38,15 @@ class Used(StrEnum):
     ONE_PORT = "one_port"  # is both ends
 
 
+class Of(StrEnum):
+    """Where a cause is, that a line of one end names."""
+
+    OWN = "own"  # the end that has the line
+    PEER = "peer"
+    WAY = "way"  # between the two, or that cannot be told from it
+    BOTH = "both"  # the two do not fit each other
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """A label stays when its sentence is worded anew; a guess says "perhaps".
@@ -56,6 +65,7 @@ class Cause:
     excluded_by: tuple[Used, ...] = ()  # it cannot be, where this was used
     named_by: tuple[str, ...] = ()  # rules that confirm it, and name it where no line did,
     stages: frozenset[Stage] = frozenset()  # at these stages
+    of: Of = Of.OWN
 
     @property
     def proofs(self) -> tuple[str | Shown, ...]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.causes.cause import Cause, Of
 from rdmadiag.explain.remedies import AT_PEER
 
 CM_NODE: Final = "ls -l /dev/infiniband/rdma_cm"
@@ -37,5 +37,6 @@ ROWS: Final = (
         "cm-datagrams-lost",
         "the connection manager's datagrams do not get through: a firewall, a VLAN or a switch",
         linux=("sudo nft list ruleset   # RoCE v2 is UDP port 4791; iWARP is TCP", AT_PEER),
+        of=Of.WAY,
     ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import MAKING, OPENING, Cause, Used
+from rdmadiag.explain.causes.cause import MAKING, OPENING, Cause, Of, Used
 from rdmadiag.explain.remedies import (
     CAUSE_AT_PEER,
     DMESG,
@@ -205,6 +205,7 @@ ROWS: Final = (
         linux=_DEVICE_AND_KIND,
         confirmed_by=("iwarp-device",),
         excluded_by=(Used.NO_IWARP,),
+        of=Of.BOTH,
     ),
     Cause("no-such-port", "the device has no such port", linux=("rdmadiag devices{on_device}",)),
     Cause(

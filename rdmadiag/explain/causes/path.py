@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import PATH, Cause, Shown, Used
+from rdmadiag.explain.causes.cause import PATH, Cause, Of, Shown, Used
 from rdmadiag.explain.remedies import (
     ACTIVE_MTU,
     ADDRESSES,
@@ -121,6 +121,7 @@ ROWS: Final = (
             *("filter-drops-tcp", "filter-drops-rdma"),
             *("firewall-drops-tcp", "firewall-drops-rdma"),
         ),
+        of=Of.WAY,
     ),
     Cause(
         "interface-down",
@@ -150,10 +151,16 @@ ROWS: Final = (
     Cause(
         "no-path",
         "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
-        {"arp-flux": "no path between the ends: several RDMA interfaces answer ARP for each other"},
+        {
+            "arp-flux": "no path between the ends: several RDMA interfaces answer ARP for each "
+            "other",
+            "ends-checksums-wrong": "TCP arrives with wrong checksums, and is dropped: an "
+            "interface or a virtual switch computes them wrong",
+        },
         linux=("ip route get PEER", GIDS, "sudo sminfo"),
         named_by=("arp-flux",),
         stages=PATH,
+        of=Of.WAY,
     ),
     Cause(
         "no-rdma-at-address",
@@ -170,8 +177,11 @@ ROWS: Final = (
         "peer-address-unknown",
         "perhaps the peer's address is on no interface of this network namespace",
         linux=_NAMESPACE,
+        of=Of.PEER,
     ),
-    Cause("peer-interface-down", "the peer's interface is down, or has lost the address"),
+    Cause(
+        "peer-interface-down", "the peer's interface is down, or has lost the address", of=Of.PEER
+    ),
     Cause(
         "peer-is-this-host",
         "perhaps the peer's address belongs to this host, on an interface without RDMA",
@@ -182,6 +192,7 @@ ROWS: Final = (
         "peer-unreachable",
         "the peer's address does not answer on the link: other subnet, VLAN, rail or port",
         linux=(*LOOK_AT_PATH["linux"], GIDS),
+        of=Of.WAY,
     ),
     Cause("route-unreachable", 'a route of the type "unreachable" covers the peer'),
     Cause(
@@ -204,6 +215,7 @@ ROWS: Final = (
         "link-flaps",
         "a link that flaps or loses frames, where some messages did arrive",
         confirmed_by=("link-flaps-in-log",),
+        of=Of.WAY,
     ),
     Cause(
         "link-lost",
@@ -236,6 +248,7 @@ ROWS: Final = (
         named_by=("mtu-differs-in-subnet",),
         stages=PATH,
         linux=("rdmadiag route PEER   # the path MTU of this end; and the same at the peer",),
+        of=Of.BOTH,
     ),
     Cause(
         "mtu-too-large",
@@ -245,6 +258,7 @@ ROWS: Final = (
             "only small": "frames of the path MTU do not get through: a small message passed "
             "each way, the payload did not",
         },
+        of=Of.WAY,
     ),
     Cause(
         "no-subnet-manager",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import Cause, Used
+from rdmadiag.explain.causes.cause import Cause, Of, Used
 from rdmadiag.explain.remedies import (
     ASK_PEER,
     AT_ONCE,
@@ -26,20 +26,23 @@ ROWS: Final = (
         "an earlier request failed, here or at the peer: its status is the one to look for",
         linux=(ASK_PEER, DMESG, AT_ONCE, *PATH["linux"]),
         darwin=(ASK_PEER, MAC_LOG),
+        of=Of.PEER,
     ),
     Cause(
         "payload-mismatch",
         "the two ends disagree about the payload",
         linux=("# compare payload and path MTU of both ends", PING_OF_MTU),
+        of=Of.BOTH,
     ),
     Cause(
         "peer-buffer-small",
         "the peer's receive buffer is smaller than the message",
         linux=(CAUSE_AT_PEER, DMESG),
         darwin=(CAUSE_AT_PEER, MAC_LOG),
+        of=Of.PEER,
     ),
-    Cause("peer-fault", "perhaps a fault of the peer's device or driver"),
-    Cause("peer-forbids", "the peer's queue pair does not allow the operation"),
+    Cause("peer-fault", "perhaps a fault of the peer's device or driver", of=Of.PEER),
+    Cause("peer-forbids", "the peer's queue pair does not allow the operation", of=Of.PEER),
     Cause(
         "peer-gone",
         "the peer's process ended or failed first: look at what it printed",
@@ -50,12 +53,14 @@ ROWS: Final = (
         },
         excluded_by=(Used.ONE_HOST,),
         linux=(AT_PEER,),
+        of=Of.PEER,
     ),
     Cause(
         "peer-not-listening",
         "nobody listens there: not started yet, ended, or another port",
         {"no_peer": "nobody listens there: the other end is not started yet, or has given up"},
         linux=(AT_PEER,),
+        of=Of.PEER,
     ),
     Cause(
         "peer-not-ready",
@@ -65,12 +70,14 @@ ROWS: Final = (
             "frozen, or hangs",
             "ends-program-stopped": "the peer's program is stopped, or frozen with its cgroup",
         },
+        of=Of.PEER,
     ),
-    Cause("peer-not-there", "the peer is not up yet, or its address is another one"),
+    Cause("peer-not-there", "the peer is not up yet, or its address is another one", of=Of.PEER),
     Cause(
         "peer-out-of-resources",
         "the peer has no queue pair, memory or outstanding READs left for one more connection",
         linux=("rdmadiag resources   # at the peer", AT_PEER),
+        of=Of.PEER,
     ),
     Cause(
         "peer-posts-no-receives",
@@ -82,17 +89,20 @@ ROWS: Final = (
         },
         linux=(ASK_PEER, "# at the peer: is its program stopped, or its host overloaded?"),
         darwin=(ASK_PEER,),
+        of=Of.PEER,
     ),
     Cause(
         "peer-qp-error",
         "the peer's queue pair has an error of its own",
         linux=(CAUSE_AT_PEER, DMESG),
         darwin=(CAUSE_AT_PEER, MAC_LOG),
+        of=Of.PEER,
     ),
     Cause(
         "peer-refused",
         "the peer's program, or its kernel, refused the connection: what it printed says why",
         linux=(AT_PEER,),
+        of=Of.PEER,
     ),
-    Cause("peer-receive-malformed", "a receive that the peer posted is malformed"),
+    Cause("peer-receive-malformed", "a receive that the peer posted is malformed", of=Of.PEER),
 )

@@ -35,6 +35,7 @@ _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-dow
 _NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
 _NOT_ACKNOWLEDGED: Final[Labels] = ("no-path", "roce-port-dropped", "peer-gone")
+_ENDED_IN_SILENCE: Final[Labels] = ("peer-gone", "no-path", "roce-port-dropped")
 _RELIABLE: Final = "RC"
 _NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-down", "no-route")
 # The pingpongs take their path MTU as it was given; perftest compares it with the port's.
@@ -80,6 +81,8 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
         or (None if timed else _of_itself(one, other))
         or _waited(one, other)
         or _waited(other, one)
+        or _ended_in_silence(one, other)
+        or _ended_in_silence(other, one)
         or _neither_met(one, other)
         or _ended(one, other)
     )
@@ -238,6 +241,29 @@ def _flushed_by_itself(seen: Occurrence) -> Labels:
     if found and int(found[1]):
         return _BROKE
     return _NEVER_SENT_OF_PINGPONG if seen.meaning.fields.tool == "rc_pingpong" else _NEVER_SENT
+
+
+def _ended_in_silence(part: Part, other: Part) -> Compared | None:
+    """`part` has exchanged addresses with this run of the other end, and waits; the other log stops
+    at its own address, before what it must have got by then: its program has ended, and said
+    nothing.
+
+    Both print each step when it is done; what a killed program had not written yet is lost, too.
+    """
+    if any(map(_failed, (part, other))) or other.talk.reached is not Reached.OWN_END:
+        return None
+    theirs, own = part.talk.ends.get("remote"), other.talk.ends.get("local")
+    if theirs is None or own is None or theirs.psn is None or not part.talk.is_stopped:
+        return None
+    if (theirs.qpn, theirs.psn) != (own.qpn, own.psn):
+        return None
+    seen = _stopped(part)
+    assert seen is not None
+    said = (
+        f"{part.where}: it has the other end's address: {part.talk.text}",
+        f"{other.where}: it stops before it says the same: {other.talk.text}",
+    )
+    return Compared(part, seen, all_stated(_ENDED_IN_SILENCE, "no_peer"), said)
 
 
 def _neither_met(one: Part, other: Part) -> Compared | None:

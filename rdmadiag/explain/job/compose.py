@@ -203,9 +203,11 @@ class _Composer:
             host, own = self._members.identity(part.own)[1], part.talk.ends.get("local")
             device = part.talk.header.get("Device")
             tried = part.talk.tried
+            row = part.talk.header.get("GID index", "")
             if host is not None and part.mark is Mark.NONE and (device or own or tried):
                 gid = str(own.gid) if own and own.gid and not own.gid.is_zero else None
-                yield PrintedEnd(host, part.where, device, gid, tried)
+                index = int(row) if row.isdecimal() else None
+                yield PrintedEnd(host, part.where, device, gid, tried, gid_index=index)
 
     def _beside(self, first: _Placed | None) -> tuple[FirstFailure, ...]:
         """The first failure of each other file, where none has a clock."""

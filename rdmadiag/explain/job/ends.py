@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rdmadiag.explain.causes import stated
+from rdmadiag.explain.job.odd_host import OddHost, of_settings, without_address
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
 from rdmadiag.explain.log.kind import STOPPED
@@ -50,6 +51,7 @@ LABELS: Final = {
     "ends-layers-differ": "peer-unreachable",
     "ends-not-heard": "peer-unreachable",
     "cm-neighbour-failed": "peer-unreachable",
+    "ends-checksums-wrong": "no-path",
     "ends-tcp-unanswered": "firewall",
 }
 """Rule of two reports → the cause of a failure that it proves; of one severity the first counts."""
@@ -80,6 +82,7 @@ _OF_NEIGHBOURS: Final = frozenset(
 )
 """Once data was to be sent the ends had met: what is lost since is lost on the way."""
 _AT_NEITHER: Final = frozenset({"cm-neighbour-failed", "ends-no-carrier", "ends-tcp-unanswered"})
+_OF_BOTH_LINKS: Final = frozenset({"ends-no-carrier"})
 _CONNECTING: Final = frozenset({Stage.CONNECT, Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE})
 
 _ON_THE_WAY: Final = frozenset(
@@ -94,6 +97,15 @@ _HEARD_FROM_PEER: Final = frozenset(
 """Causes in which the peer's host got a packet and answered."""
 _PERHAPS_OF_A_HOST: Final = frozenset({"firewall", "roce-port-dropped"})
 """What silence is taken for first, and would stand in the report of the host that does it."""
+_ON_A_WAY: Final = _PERHAPS_OF_A_HOST | {
+    "no-path",
+    "peer-unreachable",
+    "mtu-too-large",
+    "slow-path",
+}
+_OF_TCP: Final = frozenset({"ends-tcp-unanswered", "ends-checksums-wrong"})
+_PEER_LEFT: Final = "peer-left"
+"""`what` of a line that says that the peer has closed what had been connected."""
 _OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
 _OF_THE_LINK: Final = frozenset({"peer-unreachable", "no-route", "peer-host-down"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
@@ -108,11 +120,13 @@ def with_reports(
     addresses: Mapping[str, frozenset[str]],
     present: Mapping[str, Has] = MappingProxyType({}),
     own: Mapping[str, Sequence[Finding]] = MappingProxyType({}),
+    odd: Sequence[OddHost] = (),
 ) -> Story:
     """The story with what each pair of hosts came to.
 
     `addresses`: of each host that has a report, all its own. `present`: its devices and GIDs.
-    `own`: what `preflight` finds of each by itself.
+    `own`: what `preflight` finds of each by itself. `odd`: of each pair the host that alone has
+    settings which a kernel has not by itself.
     """
     if not judged:
         return story
@@ -148,8 +162,12 @@ def with_reports(
             found = _of_finding(found, chosen, story.first)
         elif (place := _of_own_way(story, own)) is not None:
             found = _placed(found, place, proven=place[0].standing is Standing.CONFIRMED)
+        elif (bare := without_address(story.first, story.printed, addresses)) is not None:
+            found = _placed(found, bare, proven=True)
         else:
             found = _of_no_finding(found, story, judged, addresses)
+        if not found.hosts and not (chosen and chosen.finding.rule in _OF_BOTH_LINKS):
+            found = _at_the_odd_host(found, story, odd)
     first = story.first
     if first is not None and _is_of_the_way(first.failure):
         heard = _answers(story, judged, addresses)
@@ -216,9 +234,12 @@ def _of_no_finding(
 ) -> OfReports:
     """What the reports say where none of them has anything against the other host."""
     clear = not found.unknown and all(each.pairs for each in judged.values())
-    if story.first is None and clear and _is_silent(story):
+    if clear and (_waits_to_connect(story.first) or (story.first is None and _is_silent(story))):
         asked = _looked_for(judged) or _without_device(judged)
-        return _placed(found, asked) if asked else replace(found, cause=_of_silence(judged))
+        if asked is not None:
+            return _placed(found, asked)
+        if story.first is None:
+            return replace(found, cause=_of_silence(judged))
     without = _without_rdma_cm(story.first, judged)
     if without is not None:
         return _placed(found, without, proven=True)
@@ -231,9 +252,34 @@ def _of_no_finding(
     return found if other is None else _placed(found, other)
 
 
+def _at_the_odd_host(found: OfReports, story: Story, odd: Sequence[OddHost]) -> OfReports:
+    """What is on the way, and at neither host so far, is at the one that alone has settings of
+    somebody's own; the cause stays as it is.
+    """
+    first = story.first
+    if found.unknown:
+        return found
+    if found.cause is not None:
+        label = found.cause.label
+    elif first is not None and first.failure.causes and _is_of_the_way(first.failure):
+        label = first.failure.causes[0].label
+        label = "no-path" if label in _PERHAPS_OF_A_HOST and found.is_clear else label
+    else:
+        return found
+    place = of_settings(odd, label) if label in _ON_A_WAY else None
+    if place is None:
+        return found
+    cause, host, what = place
+    if found.cause is not None:
+        cause = replace(found.cause, evidence=(*found.cause.evidence, *cause.evidence))
+    return replace(found, cause=cause, hosts=(host,), object=what)
+
+
 def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFinding | None:
     """What is proven, else what points at the way, where that may be what failed."""
     among = [each for each in findings if each.finding.rule in LABELS]
+    if not _was_not_answered(first):
+        among = [each for each in among if each.finding.rule not in _OF_TCP]
     if first is not None:
         of_the_way = _is_of_the_way(first.failure)
         connecting = first.failure.stage in _CONNECTING
@@ -247,6 +293,15 @@ def _chosen(findings: Sequence[EndFinding], first: FirstFailure | None) -> EndFi
     if proven:
         return next((each for each in proven if each.finding.rule in _AT_NEITHER), proven[0])
     return min(among, key=lambda each: _ORDER[each.finding.rule], default=None)
+
+
+def _was_not_answered(first: FirstFailure | None) -> bool:
+    """Whether nothing was printed, or that TCP did not connect: of a peer that closed a connection,
+    or of a transfer that failed, what TCP still sends again is a consequence.
+    """
+    if first is None:
+        return True
+    return first.failure.stage is Stage.CONNECT and first.failure.what != _PEER_LEFT
 
 
 def _gone(printed: Sequence[PrintedEnd], present: Mapping[str, Has]) -> Iterator[Place]:
@@ -271,6 +326,13 @@ def _gone(printed: Sequence[PrintedEnd], present: Mapping[str, Has]) -> Iterator
 def _is_silent(story: Story) -> bool:
     """Programs that wait for each other say nothing; one that works prints its result."""
     return bool(story.silent) and not story.not_understood and not story.behind
+
+
+def _waits_to_connect(first: FirstFailure | None) -> bool:
+    """Whether a test has only said that it waits for the other end."""
+    return (
+        first is not None and first.failure.what == STOPPED and first.failure.stage is Stage.CONNECT
+    )
 
 
 def _of_silence(judged: Mapping[tuple[str, str], EndsVerdict]) -> LikelyCause:

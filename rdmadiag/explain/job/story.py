@@ -94,6 +94,7 @@ class PrintedEnd:
     name: str | None = None  # that name, where `tried` is what /etc/hosts of the host has for it
     # Who is asked for the name, where no file of the host has it: "dns 192.0.2.53".
     asked: tuple[str, ...] = ()
+    gid_index: int | None = None  # the row of its GID table, of perftest's header
 
 
 class Silence(StrEnum):
@@ -168,6 +169,24 @@ class OfReports:
     is_proven: bool = False  # the cause is, and not only pointed at
 
 
+class PlaceKind(StrEnum):
+    """Where something is to be mended."""
+
+    HOST = "host"
+    BOTH = "both"  # the ends do not fit each other
+    BETWEEN = "between"  # on the way, or at no host that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it is, as far as logs and reports show."""
+
+    kind: PlaceKind
+    names: tuple[str, ...]  # hosts; a file's or an address, where its host is not known
+    why: str
+    is_certain: bool  # a report shows it; else it is where to look first
+
+
 @dataclass(frozen=True, slots=True)
 class NotUnderstood:
     """A line of RDMA and of trouble."""
@@ -208,6 +227,7 @@ class Story:
     printed: tuple[PrintedEnd, ...] = ()
     # How a program ended that failed, where no line says that RDMA did.
     other: Ended | None = None
+    at: Place | None = None  # None: nothing failed, or nothing says where
 
     @property
     def is_proven(self) -> bool:

@@ -21,7 +21,7 @@ from rdmadiag.preflight.rules.ends_ports import (
     protocols_differ,
 )
 from rdmadiag.preflight.rules.ends_programs import connection_not_taken, program_stopped
-from rdmadiag.preflight.rules.ends_tcp import tcp_unanswered
+from rdmadiag.preflight.rules.ends_tcp import checksums_wrong, tcp_unanswered
 from rdmadiag.preflight.rules.ends_ways import (
     gateway_on_link,
     hops_few,
@@ -44,6 +44,7 @@ RULES: Final[tuple[Rule, ...]] = (
     connection_not_taken,
     program_stopped,
     not_heard,
+    checksums_wrong,
     tcp_unanswered,
     layers_differ,
     mtu_differs,

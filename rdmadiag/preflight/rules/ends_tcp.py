@@ -14,6 +14,41 @@ _TIMES: Final = 3
 """Retransmissions in a row, from which on nothing is heard: some two seconds for data."""
 
 
+_WRONG: Final = 3
+"""Segments: as many as are sent again before a program gives up; one may be a broken cable's."""
+
+
+@rule(
+    "ends-checksums-wrong",
+    Severity.WARN,
+    "The peer drops TCP for its checksums",
+    "The peer's kernel has counted segments of TCP that came with a wrong checksum "
+    "(InCsumErrors of /proc/net/snmp, since its start), and drops each. On one network they are of "
+    "a sender whose interface is to compute checksums and does not, or does so wrong: an offload "
+    "that a driver, a virtual switch or a tunnel does not keep its word about. What arrives from "
+    "others may be well, so that a small test passes. RDMA itself has checksums of its own.",
+    ("https://docs.kernel.org/networking/checksum-offloads.html",),
+    remedy=(
+        "ethtool -k {netdev} | grep checksum   # on this host: what its interface computes",
+        "sudo ethtool -K {netdev} tx off   # does TCP get through then?",
+        "# on the peer: does the count grow while this host sends?",
+        "nstat -az TcpInCsumErrors",
+    ),
+)
+def checksums_wrong(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By what the other host has counted, of whoever sends to it."""
+    programs = known(case.far.evidence.programs)
+    count = known(programs.wrong_checksums) if programs else None
+    if count is None or count < _WRONG:
+        return
+    yield this.finding(
+        f"{case.far.name} has got {count} segments of TCP with wrong checksums, and "
+        f"{case.near.name} sends to it",
+        evidence=[Proof("programs", f"InCsumErrors of TCP of {case.far.name}", str(count))],
+        fill=values_of(case),
+    )
+
+
 @rule(
     "ends-tcp-unanswered",
     Severity.WARN,

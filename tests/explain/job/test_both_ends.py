@@ -225,3 +225,25 @@ def test_where_the_other_waits_the_end_that_left_the_usual_port_is_thought_of(
     labels = [each.label for each in first.failure.causes]
     of_ports = ("peer-not-listening", "peer-address-wrong")
     assert next(each for each in labels if each in of_ports) == label
+
+
+def test_a_log_that_stops_at_an_earlier_step_than_its_peer_has_seen_is_of_one_that_ended() -> None:
+    back = LOCAL.format(gid=THERE).replace("0xb56823", "0xb31985")
+    first = placed({"left.log": MET, "right.log": back}).first
+    assert first is not None
+    assert (first.where, first.failure.causes[0].label) == ("left.log", "peer-gone")
+    evidence = first.failure.causes[0].evidence
+    assert [each.partition(":")[0] for each in evidence] == ["left.log", "right.log"]
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        MET_BACK,
+        LOCAL.format(gid=THERE).replace("0xb56823", "0xb31985") + "Couldn't allocate MR\n",
+        LOCAL.format(gid=THERE).replace("0xb56823", "0xb31986"),
+    ],
+    ids=["it has got as far", "it says an error", "it is another run"],
+)
+def test_else_the_other_end_has_not_ended_without_a_word(right: str) -> None:
+    assert told(MET, right)[1] != "peer-gone"
