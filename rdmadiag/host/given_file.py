@@ -25,6 +25,7 @@ E = TypeVar("E", bound=Exception)
 WAIT: Final = 10.0
 """Seconds for a file whose reader has no deadline of its own."""
 
+OF_PROC: Final = "a file of /proc, which may never end: copy what it holds into a file first"
 _CHUNK: Final = 1 << 20
 _HAND_OVER: Final = 0.2  # seconds for what `read` itself says at the deadline
 
@@ -81,13 +82,24 @@ def open_given(path: str) -> int:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except ValueError as error:  # a NUL in the path
         raise OSError(errno.EINVAL, str(error)) from error
-    mode = os.fstat(handle).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):
+    found = os.fstat(handle)
+    mode = found.st_mode
+    if not is_of_proc(found) and (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         return handle
     os.close(handle)
+    if is_of_proc(found):
+        raise OSError(errno.EINVAL, OF_PROC)
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     raise OSError(errno.EINVAL, "neither a regular file nor a pipe")
+
+
+def is_of_proc(found: os.stat_result) -> bool:
+    """Whether it is the kernel's, whose reads may wait for ever (/proc/kmsg)."""
+    try:
+        return found.st_dev == os.stat("/proc").st_dev
+    except OSError:
+        return False
 
 
 def open_log(path: str, deadline: float) -> FileIO:

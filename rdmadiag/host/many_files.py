@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 from rdmadiag.frozen import dataclass
-from rdmadiag.host.given_file import open_given
+from rdmadiag.host.given_file import OF_PROC, is_of_proc, open_given
 from rdmadiag.host.layout import META, ROOT
 
 MOST_FILES: Final = 1_000_000
@@ -95,6 +95,8 @@ def _folder(path: str, budget: _Budget) -> Iterator[Text]:
     while pending:
         folder, depth = pending.pop()
         try:
+            if is_of_proc(os.stat(folder)):
+                raise OSError(errno.EINVAL, OF_PROC)
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda each: each.name)
         except OSError as error:

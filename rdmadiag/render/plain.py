@@ -13,7 +13,9 @@ __all__ = ("NO_DEVICE", "counted", "excerpt", "link", "pasted", "printable", "sh
 def shown(value: object, missing: str = "-") -> str:
     """A cell: the value, or why there is none."""
     if isinstance(value, Missing):
-        return {"absent": missing, "unsupported": missing}.get(value.why, f"({value.why})")
+        return {"absent": missing, "unsupported": missing}.get(
+            value.why, f"({value.why.replace('_', ' ')})"
+        )
     return missing if value is None else str(value)
 
 

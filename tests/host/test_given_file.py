@@ -169,6 +169,14 @@ def test_to_see_whether_a_log_can_be_read_costs_a_pipe_no_byte(tmp_path: Path) -
         os.close(reading)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_a_file_of_proc_is_refused_since_it_may_never_end() -> None:
+    for path in ("/proc/self/status", "/proc/kmsg"):
+        with pytest.raises(OSError, match="copy what it holds"):
+            open_log(path, time.monotonic() + 5)
+
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "a\0b", "/", "/dev/zero"])
 def test_a_log_that_is_no_file_is_an_os_error(path: str) -> None:
     with pytest.raises(OSError, match=r"."):

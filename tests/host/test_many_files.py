@@ -61,6 +61,13 @@ def test_what_is_no_file_or_cannot_be_opened_is_named(tmp_path: Path) -> None:
     assert found == {"pipe": no_file, "outside": no_file, "loop": loop}
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_nothing_of_proc_is_read() -> None:
+    (only,) = texts("/proc", time.monotonic() + 5)
+    assert only.where == "/proc"
+    assert "copy what it holds" in str(only.refused)
+
+
 def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotRead, match="No such file"):
         list(texts(str(tmp_path / "none"), deadline()))
