@@ -78,3 +78,76 @@ def test_an_error_of_python_in_a_file_of_rdma_may_be_a_fault_of_it() -> None:
     assert found.account(3, 99).first is not None
     other = collected(log.format("pandas").encode())
     assert other.account(3, 99).first is None
+
+
+TRACE = "Call Trace:\n dump_stack+0x71/0xab\n{}\n process_one_work+0x14c/0x390\n"
+SPLATS = {
+    "a lock that nobody set up": "[2.0] INFO: trying to register non-static key.\n",
+    "locks in another order": "WARNING: possible circular locking dependency detected\n",
+    "RCU used without its lock": "WARNING: suspicious RCU usage\n",
+    "undefined behaviour": "UBSAN: shift-out-of-bounds in a.c:7:9\n",
+    "a trace whose header was not pasted": "[2.1] CPU: 7 PID: 9 Comm: modprobe\n",
+}
+
+
+@pytest.mark.parametrize("splat", SPLATS.values(), ids=SPLATS)
+def test_what_the_kernel_finds_wrong_in_a_module_of_rdma_is_its_fault(splat: str) -> None:
+    first = account(splat + TRACE.format(" cm_add_one+0x4b0/0x9d0 [ib_cm]")).first
+    assert first
+    assert (first.what, first.causes[0].label) == (CRASH, "program-fault")
+    other = account(splat + TRACE.format(" e1000_probe+0x4b0/0x9d0 [e1000]"))
+    assert CRASH not in [each.what for each in other.failures]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "mlx5: page allocation failure: order:5, mode:0xcc0",
+        "rcu: INFO: rcu_sched self-detected stall on CPU",
+        "sysrq: Show backtrace of all active CPUs",
+    ],
+)
+def test_a_trace_that_the_kernel_shows_for_another_reason_is_no_crash(header: str) -> None:
+    found = account(f"{header}\n{TRACE.format(' mlx5_buf_alloc+0x4b/0x9d [mlx5_core]')}")
+    assert CRASH not in [each.what for each in found.failures]
+
+
+@pytest.mark.parametrize(
+    ("frame", "label"),
+    [
+        ("mlx5_cmd_exec+0x1c6/0x2f0 [mlx5_core]", "firmware-silent"),
+        ("nvme_rdma_stop_queue+0x1c/0x2f [nvme_rdma]", "peer-gone"),
+        ("ib_unregister_device+0x1c/0x2f [ib_core]", "program-fault"),
+    ],
+)
+def test_a_task_that_hangs_in_rdma_waits_for_what_its_frame_says(frame: str, label: str) -> None:
+    hung = "INFO: task kworker/3:1:77 blocked for more than 122 seconds.\nCall Trace:\n"
+    first = account(f"{hung} __schedule+0x2bd/0x760\n schedule+0x37/0xa0\n {frame}\n").first
+    assert first
+    assert first.causes[0].label == label
+    assert account(f"{hung} __schedule+0x2bd/0x760\n ext4_sync+0x1/0x2 [ext4]\n").first is None
+
+
+def test_an_oops_of_a_target_is_of_rdma_where_it_serves_rdma() -> None:
+    oops = "general protection fault: 0000 [#1] SMP\nRIP: 0010:nvmet_async+0x5e/0xb0 [nvmet]\n"
+    first = account(f"nvmet_rdma: enabling port 2 (192.0.2.4:4421)\n{oops}").first
+    assert first
+    assert first.what == CRASH
+    over_tcp = account(f"nvmet_tcp: enabling port 2 (192.0.2.4:4420)\n{oops}")
+    assert CRASH not in [each.what for each in over_tcp.failures]
+
+
+def test_beside_a_crash_what_failed_before_may_be_its_fault() -> None:
+    failed = (
+        "nvmet_rdma: SEND for CQE 0x7 failed with status transport retry counter exceeded (12)."
+    )
+    alone = account(failed).first
+    oops = "BUG: unable to handle kernel NULL pointer dereference at 0000000000000048\n"
+    crashed = account(
+        f"{failed}\n{oops}RIP: 0010:nvmet_rdma_error_comp+0x5/0x1b [nvmet_rdma]\n"
+    ).first
+    assert alone
+    assert crashed
+    assert "program-fault" not in [each.label for each in alone.causes]
+    assert crashed.causes[0].label == alone.causes[0].label
+    assert crashed.causes[1].label == "program-fault"

@@ -176,7 +176,6 @@ def test_a_file_of_proc_is_refused_since_it_may_never_end() -> None:
             open_log(path, time.monotonic() + 5)
 
 
-
 @pytest.mark.parametrize("path", ["/nowhere", "a\0b", "/", "/dev/zero"])
 def test_a_log_that_is_no_file_is_an_os_error(path: str) -> None:
     with pytest.raises(OSError, match=r"."):

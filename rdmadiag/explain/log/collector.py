@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.log.account import Account, OtherFailure, Unknown
-from rdmadiag.explain.log.evidence import hear, recall, weigh
+from rdmadiag.explain.log.evidence import hear, recall, suspect, weigh
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
     NAMES_KEPT,
@@ -208,6 +208,7 @@ class Collector:
         weigh(groups, self._settings.values())
         hear(groups, [each.text for each in self._unknown.values()])
         recall(groups, [each.text for each in self._unknown.values()], cases)
+        suspect(groups)
         words = [each for each in words if each.meaning.causes]
         groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}

@@ -34,7 +34,9 @@ CRASHES: Final = late(
     rb"|\bunable to handle kernel|\brefcount_t: |\blist_(?:add|del) corruption"
     rb"|\bstack smashing|\bdouble free\b|\bfree\(\): invalid|\bmalloc\(\): |\bpanic: "
     rb"|\bfatal python error\b|\bthread '[^']{0,40}' panicked\b|\bassertion\b.{0,200}\bfailed"
-    rb"|\bcut here \]|\bWARNING: CPU: \d",
+    rb"|\bcut here \]|\bWARNING: CPU: \d|\bCheck failed: |\bCall Trace:|\bUBSAN: "
+    rb"|\bnon-static key|\binconsistent lock state|\bpossible (?:circular|recursive) locking"
+    rb"|\bsuspicious RCU usage|\bbad unlock balance|\bblocked for more than \d",
     re.IGNORECASE,
 )
 """What says that a program, or the kernel, stopped in its own code."""
@@ -77,7 +79,7 @@ _FRAME: Final = late(
     r"|^\s*(?:\[[^\]]{1,80}\]\s*)*\d{1,3}:?\s+(?:0x[0-9a-f]+\s+)?[\w/:]\S*(?:\(|\s)"
     r"|\berror:? ?\d+ in \S|^\s*File \"|^\w[\w./-]*\.\(?[\w*]+\)?\.?\w*\(0x"
     r"|\.dylib\s+\S|\bkernel BUG at \S|\bWARNING: CPU: \d+ PID: \d+ at \S| in \S+ \(\) (?:from|at) "
-    r"|\bAssertion\b|\bpanicked at\b",
+    r"|\bAssertion\b|\bCheck failed: |\bpanicked at\b",
 )
 _CATCHES: Final = late(
     r"\blib(?:c|pthread|asan|stdc\+\+|gcc_s|m|open-(?:pal|rte)|opal|rte|dl|ucs)[-.\d]*\.so"
@@ -93,16 +95,21 @@ _CATCHES: Final = late(
 )
 """Frames of whoever caught the crash, and of what each program is built of."""
 _OF_THE_KERNEL: Final = late(r"\+0x[0-9a-f]+/0x[0-9a-f]+(?! \[)")
-_ASSERTS: Final = late(r"\bAssertion [`'].{1,300}' failed")
+_ASSERTS: Final = late(r"\bAssertion [`'].{1,300}' failed|\bCheck failed: ")
 _UNSURE: Final = late(r"\] +\? |^\s*\? ")
 
 
-def crash_of(text: str, below: Iterable[str]) -> Meaning | None:
+def crash_of(text: str, below: Iterable[str], above: str = "") -> Meaning | None:
     """A crash in code of RDMA, by the line that says that there was one and those below it."""
-    found = _blamed(text, below)
+    if _HANGS.search(text):
+        return _hung(text, below)
+    if text.endswith(_TRACE) and _NO_CRASH.search(above):
+        return None
+    lines = [*islice(below, FRAMES)]
+    found = _blamed(text, lines, of_target=any("nvmet_rdma" in each for each in (above, *lines)))
     if found is None:
         return None
-    said = text if found == text else f"{text}: {found}"
+    said = text if found == text else f"{text.rstrip(':')}: {found}"
     of = fields(said)
     labels: Labels = ("program-fault", "provider-fault", "library-mismatch")
     if _OF_A_MAC.search(said):
@@ -111,6 +118,31 @@ def crash_of(text: str, below: Iterable[str]) -> Meaning | None:
     return Meaning(Kind.FAILURE, CRASH, of, all_stated(labels), remedy(labels[0], of.platform))
 
 
+def _hung(text: str, below: Iterable[str]) -> Meaning | None:
+    """A task of the kernel that waits in code of RDMA."""
+    frames = (each for each in islice(below, FRAMES) if _FRAME.search(each))
+    found = next((e for e in frames if _OF_RDMA.search(e) and not _UNSURE.search(e)), None)
+    if found is None:
+        return None
+    labels: Labels = ("program-fault", "driver-going", "firmware-silent")
+    if _OF_A_DEVICE.search(found):
+        labels = ("firmware-silent",)
+    elif _OF_A_PEER.search(found):
+        labels = ("peer-gone",)
+    of = fields(f"{text}: {found}")
+    return Meaning(Kind.FAILURE, CRASH, of, all_stated(labels), remedy(labels[0], of.platform))
+
+
+_HANGS: Final = late(r"\bblocked for more than \d")
+_OF_A_DEVICE: Final = late(r"_cmd_|cmd_exec|mbox|mailbox|_fw_|rcfw|_cqp_")
+_OF_A_PEER: Final = late(r"nvme_rdma|rpcrdma|xprt_rdma|smbd_|\biser_|\bsrp_|kiblnd|rds_")
+_TRACE: Final = "Call Trace:"
+_NO_CRASH: Final = late(
+    r"blocked for more than|lockup|stall|sysrq|NMI backtrace|page allocation failure|oom-killer"
+    r"|FAULT_INJECTION",
+    re.IGNORECASE,
+)
+"""Why the kernel shows where it is, though nothing stopped in its own code."""
 _OF_A_MAC: Final = late(r"\.dylib\b|\bEXC_(?:BAD_ACCESS|CRASH)\b|\bjaccl\b|\bKERN_\w+")
 
 
@@ -128,14 +160,14 @@ RAISES: Final = late(rb"\b(?:Attribute|Name|UnboundLocal|Type|Index|ZeroDivision
 """The last line of a traceback whose reason is the program's own."""
 
 
-def _blamed(text: str, below: Iterable[str]) -> str | None:
-    """The first frame that caught nothing, if it is one of RDMA."""
-    for each in (text, *islice(below, FRAMES)):
+def _blamed(text: str, below: Iterable[str], *, of_target: bool) -> str | None:
+    """The first frame that caught nothing, if it is one of RDMA, or of a target over RDMA."""
+    for each in (text, *below):
         if not _FRAME.search(each) or _UNSURE.search(each):
             continue
         if _CATCHES.search(each):
             continue
-        if _OF_RDMA.search(each) or _asserts(each):
+        if _OF_RDMA.search(each) or _asserts(each) or (of_target and each.endswith("[nvmet]")):
             return each
         if not _OF_THE_KERNEL.search(each):
             return None

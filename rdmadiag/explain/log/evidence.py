@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
-from rdmadiag.explain.log.kind import EXACT, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.kind import CRASH, EXACT, IN_WORDS, MESSAGE, Kind
 from rdmadiag.facts.attempt import Stage
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
 
 def _fits(label: str, meaning: "Meaning") -> bool:
     """It is one of those named already; a device that does not open has too many to name."""
-    return meaning.fields.stage is Stage.OPEN or label in {each.label for each in meaning.causes}
+    return meaning.fields.stage is Stage.OPEN or label in _labels(meaning)
 
 
 def hear(groups: Iterable[Group], unknown: Sequence[str]) -> None:
@@ -100,6 +100,22 @@ def recall(groups: Iterable[Group], unknown: Sequence[str], cases: "Cases | None
         group.meaning = replace(meaning, causes=several, next=look)
         group.rests_on = basis(several, given, learned, by_rule=rule)
         group.probability = chance(group.rests_on) if group.rests_on else None
+
+
+def suspect(groups: Sequence[Group]) -> None:
+    """Where code of RDMA crashed in the same log, what failed beside may be its fault, too."""
+    if not any(each.meaning.what == CRASH for each in groups):
+        return
+    fault = stated("program-fault")
+    for group in groups:
+        meaning = group.meaning
+        if meaning.kind is Kind.FAILURE and meaning.causes and fault.label not in _labels(meaning):
+            first, *rest = meaning.causes
+            group.meaning = replace(meaning, causes=(first, fault, *rest)[:MOST_CAUSES])
+
+
+def _labels(meaning: "Meaning") -> set[str]:
+    return {each.label for each in meaning.causes}
 
 
 def _weight(group: Group) -> float:

@@ -192,7 +192,8 @@ def _more_of(line: bytes, meaning: Meaning | None) -> Look | None:
 def _crash(each: Candidate) -> Meaning | None:
     lines = (each.line[:TEXT_LIMIT], *each.after.splitlines())
     text, *below = (cleaned(line.decode("utf-8", "replace")) for line in lines)
-    return crash_of(text, below) if is_output(text) else None
+    above = each.above.decode("utf-8", "replace")
+    return crash_of(text, below, above) if is_output(text) else None
 
 
 def _raised(each: Candidate) -> Meaning | None:

@@ -223,7 +223,9 @@ NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "as
     "sigsegv", "sigabrt", "sigbus", "segfault at", "segfault encountered", "addresssanitizer",
     "kernel bug at", "unable to handle kernel", "refcount_t: ", "bug: kasan", "panicked at",
     "cumemcreate", "panic: ", "attributeerror: ", "nameerror: ", "syntaxerror: ", "double free",
-    "stack smashing", "corruption, ", "==== backtrace", "free(): invalid")
+    "stack smashing", "corruption, ", "==== backtrace", "free(): invalid", "check failed: ",
+    "call trace:", "ubsan: ", "non-static key", "inconsistent lock", "circular locking",
+    "recursive locking", "rcu usage", "unlock balance")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 NEAR_TOO: Final = (
