@@ -95,12 +95,13 @@ def _folder(path: str, budget: _Budget) -> Iterator[Text]:
     while pending:
         folder, depth = pending.pop()
         try:
-            if is_of_proc(os.stat(folder)):
-                raise OSError(errno.EINVAL, OF_PROC)
+            refused = OF_PROC if is_of_proc(os.stat(folder)) else None
             with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda each: each.name)
+                entries = [] if refused else sorted(found, key=lambda each: each.name)
         except OSError as error:
-            yield Text(folder, (), refused=error.strerror)
+            refused = error.strerror
+        if refused:
+            yield Text(folder, (), refused=refused)
             continue
         if {META, ROOT} <= {entry.name for entry in entries}:
             yield Text(folder, _names(os.path.relpath(folder, path)), refused=_SNAPSHOT)
