@@ -12,9 +12,9 @@ _BEFORE: Final = late(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = late(
     r"\b(?:closed|failed \((?=-\d{1,3}\))|setup_qp failed"
     r"|failed with(?: error| status| code| rc| ret)*"
-    r"|non-zero status:?|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
+    r"|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
     r"|\berr(?:or)?(?: code)?|status|result)"
-    r"[ =:(]*-?(\d{1,3})\b",
+    r"[ =:(]*-?(\d{1,3})\b(?![-:/.]\w)",  # a date, or a process, that a record begins with
     re.IGNORECASE,
 )
 _OF_UCX: Final = late(r"\buc[pst]_|\bUCX|\bnixl", re.IGNORECASE)
@@ -23,7 +23,12 @@ _NEGATIVE_LAST: Final = late(
     r"\b(?:fail\w*|can'?t|cannot|unable|error|device\([^)]*\))[^:]{0,60}[:,]? -(\d{1,3})\b",
     re.IGNORECASE,
 )
-_LONE: Final = late(r"(?<!\d )[\[(]-?(\d{1,3})[\])]")
+_LONE: Final = late(r"(?!^)(?<!\d )[\[(]-?(\d{1,3})[\])]")  # BeeGFS begins with a level: "(2) "
+_OF_SOCKET: Final = late(r"\breturned (\d{1,3})\([A-Z].{3,40}\) errno \d")
+"""NCCL's socketPollConnect: what SO_ERROR has, and then an errno of an earlier call."""
+_OF_NVSHMEM: Final = late(r"\bnon-zero status: (\d{1,3})\b")
+_MOST_OF_NVSHMEM: Final = 7
+"""NVSHMEMX_ERROR_INTERNAL: numbers up to it are nvshmemx_status, in nvshmem_common.cuh."""
 
 
 def _texts(platform: str) -> dict[str, int]:
@@ -67,6 +72,8 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
     """By number, name or text, whichever the tool gives; 0 is no failure."""
     if is_of_efa(text):
         return None
+    if (found := _OF_NVSHMEM.search(text)) and int(found[1]) <= _MOST_OF_NVSHMEM:
+        return None
     if _OF_UD.search(text):
         return None
     if _REJECTED.search(text):
@@ -77,6 +84,8 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
 
 def _stated(text: str, platform: Platform, call: str | None) -> int | None:
     """In the line itself."""
+    if found := _OF_SOCKET.search(text):
+        return int(found[1])
     if found := _ERRNO.search(text):
         return int(found[1]) or None
     for name in _ENAME.findall(text):

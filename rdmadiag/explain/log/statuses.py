@@ -53,8 +53,8 @@ _MAKING_A_QUEUE: Final = late(
     r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
 )
 _WC_NUMBER: Final = late(
-    r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code"
-    r"| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
+    r"(?<!non-zero )\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code"
+    r"| number)?[ =:(]*\(?(\d{1,2})\b(?![-.:]\d)",
     re.IGNORECASE,
 )
 _OF_LNET: Final = late(r"kiblnd_[rt]x_complete\(\)\)? [RT]x .{1,80} failed: (\d{1,2})\b")
