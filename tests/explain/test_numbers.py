@@ -27,7 +27,7 @@ def test_a_number_of_something_else_is_no_errno_and_no_status(line: str) -> None
         ("rdma_connect failed (110)", 110),
         ("ibv_modify_qp failed with error 22: Invalid argument", 22),
         ("ibv_reg_mr failed: err=-12, len 7", 12),
-        ("socketPollConnect: Connect to ::1<7> returned 113(No route to host) errno 11(Again)", 113),
+        ("socketPollConnect: Connect to ::1<7> returned 113(No route to host) errno 11(A)", 113),
     ],
 )
 def test_the_number_of_a_failure_is_one(line: str, errno: int) -> None:

@@ -24,7 +24,7 @@ _NEGATIVE_LAST: Final = late(
     re.IGNORECASE,
 )
 _LONE: Final = late(r"(?!^)(?<!\d )[\[(]-?(\d{1,3})[\])]")  # BeeGFS begins with a level: "(2) "
-_OF_SOCKET: Final = late(r"\breturned (\d{1,3})\([A-Z].{3,40}\) errno \d")
+_OF_SOCKET: Final = late(r"\breturned (\d{1,3})\([A-Z].{0,40}\) errno \d")
 """NCCL's socketPollConnect: what SO_ERROR has, and then an errno of an earlier call."""
 _OF_NVSHMEM: Final = late(r"\bnon-zero status: (\d{1,3})\b")
 _MOST_OF_NVSHMEM: Final = 7

@@ -1,5 +1,6 @@
 """A line that is a message of explain.log.catalogue, beside what its structure says."""
 
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -36,7 +37,8 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     found = staged(found, message.stage)
     several = _of_row(message, found)
     if found.errno and found.stage:
-        several = _by_both(several, causes(found.errno, found.stage, found.platform), OTHERS)
+        share = OF_A_ROUTE if found.errno in _NO_ROUTE else OTHERS
+        several = _by_both(several, causes(found.errno, found.stage, found.platform), share)
     several = by_memory(by_gids(several, found), found)
     look = remedy(several[0].label, found.platform) if several else ()
     what = ENDED if message.is_ending else MESSAGE
@@ -73,6 +75,9 @@ def _by_both(
     return unique(ordered)
 
 
+OF_A_ROUTE: Final = 1.5
+_NO_ROUTE: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
+"""What the kernel itself knows of the way, whatever the message thinks of the peer."""
 BESIDE: Final = {"errno": 0.3, "call": 0.9}
 OTHERS: Final = 0.5
 """Weight of a place that a message gives a cause, beside 1 of what the structure says: an errno
