@@ -68,8 +68,6 @@ _AFTER_UNKNOWN: Final = (
     "# the whole log, from the start of the job: what failed first may stand above this part",
 )
 
-_OF_NVME: Final = "nvme"
-
 
 class Collector:
     """Takes sayings in the order of their lines."""
@@ -166,7 +164,7 @@ class Collector:
         if outcome.other:
             self._pass_over_what_followed()
         if outcome.over_tcp:
-            self._forget(lambda text: _OF_NVME in text)
+            self._forget(lambda _: True)
         if outcome.is_whole:
             self._pass_over_fallbacks()
 
@@ -175,8 +173,7 @@ class Collector:
         outcome = self._outcome
         if outcome is None:
             return False
-        by_tcp = outcome.over_tcp and _OF_NVME in meaning.fields.text
-        return by_tcp or (number < outcome.went_on and is_done_without(meaning))
+        return outcome.over_tcp or (number < outcome.went_on and is_done_without(meaning))
 
     def _pass_over_fallbacks(self) -> None:
         """Of NCCL, where nobody asked it for RDMA."""
@@ -192,15 +189,22 @@ class Collector:
             self._pass_over_devices()
 
     def _pass_over_what_was_tried(self, before: int) -> None:
-        """What programs do without, where results follow it."""
+        """What programs do without, where results follow it.
+
+        Of a long log the end alone was looked at: what is not understood in it stays.
+        """
         for each in self._groups.values():
             if each.last < before and is_done_without(each.meaning):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
+        if self._outcome is None or not self._outcome.is_whole:
+            return
         for groups in (self._worded, self._beside, self._silent):
-            for key in [k for k, each in groups.items() if is_done_without(each.meaning)]:
+            tried = [k for k, e in groups.items() if e.last < before and is_done_without(e.meaning)]
+            for key in tried:
                 del groups[key]
         for several in (self._unknown, self._unexplained):
-            for text in [t for t, each in several.items() if not is_error(each.text)]:
+            passed = [t for t, e in several.items() if e.line < before and not is_error(e.text)]
+            for text in passed:
                 del several[text]
 
     def _pass_over_what_followed(self) -> None:

@@ -70,7 +70,11 @@ def as_fallback(group: Group, *, takes_sockets: bool = True) -> None:
     first = [each.label for each in meaning.causes[:1]]
     has_none = "no-rdma-device" in {each.label for each in meaning.causes[:2]}
     of_device = meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text
-    of_library = takes_sockets and first == ["verbs-library-missing"] and _NCCLS_OWN.search(meaning.fields.text)
+    of_library = (
+        takes_sockets
+        and first == ["verbs-library-missing"]
+        and _NCCLS_OWN.search(meaning.fields.text)
+    )
     if of_device or of_library:
         group.meaning = replace(meaning, kind=Kind.NOTE, what=BY_SOCKETS)
 

@@ -1,8 +1,8 @@
-"""What the rest of a log says of a line of trouble: the program went on, or failed for another reason.
+"""What the rest of a log says of a line of trouble: all went well, or something else failed.
 
 Programs try what they can do without: a transport, a library, a device. Whether it mattered stands
 further below: results of a test, steps of training, a server that is ready, and no trouble after
-them. And where a program ends by its own fault, or the GPU's, its peers say of RDMA that it is gone.
+them. And where a program ends by its own fault, or the GPU's, its peers say that it is gone.
 
 >>> lines = ["NET/OFI No eligible providers were found", "# Out of bounds values : 0 OK"]
 >>> outcome_of(enumerate(lines, 1)).went_on
@@ -42,6 +42,8 @@ def read_outcome(collector: "Collector", text: bytes, lines: int) -> None:
         return
     several = list(numbered(text, lines))
     found = outcome_of(several)
+    if len(several) == 1:  # whoever quotes one line asks about it
+        found = found._replace(asks_for_rdma=True)
     is_whole = is_short and several[:1] != [] and several[0][0] == 1
     collector.hear(found._replace(is_whole=True) if is_whole else Outcome(found.went_on))
 
@@ -70,8 +72,9 @@ _RESULT: Final = late(
     r"|^ *\d+(?: +\d+)* +\d+\.\d+(?: +[\d.]+)* *$"
     r"|^ *\d+ +\d+ +(?:u?int\d*|b?float\d*|half|double) +\w+ .*\d\.\d"
     # training, and servers
-    r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}\b(?:loss|s/it|it/s|sec/step)\b"
-    r"|\d+/\d+ \[[^\]]{0,40}(?:it/s|s/it)\]"
+    r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
+    r"\b(?:loss|s/it|it/s|sec/step)\b"
+    r"|\d+/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
     r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
     r"|\bserver started\b"
     # what a script says of itself, and what a host of NVMe has connected
@@ -95,7 +98,9 @@ _ASKS: Final = late(
 )
 _WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")
 _NVME_OVER_TCP: Final = late(
-    r"\bnvme nvme\d+: failed to connect socket\b|\bnvmet?[_-]tcp\b|\bnvme\b.{0,80} -t tcp\b"
+    r"\bnvme nvme\d+: failed to connect socket\b|\bnvmet?[_-]tcp\b"
+    r"|\bnvme\b.{0,200}(?: -t|transport[ =]|trtype:)tcp\b|\b(?:nvme|nvmf)_tcp_"
+    r"|\bnvme\b.{0,200} (?:-t|--transport) tcp\b|\bspdk_posix_sock_"
 )
 _OF_THE_HOST: Final = late(r"\bModules linked in:|\bLast unloaded:")
 """What a report of the kernel lists of the host, whatever it is of."""
