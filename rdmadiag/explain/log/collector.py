@@ -118,6 +118,11 @@ class Collector:
         """No line said of trouble, nor of what a log may note."""
         return self.found is Found.NOTHING
 
+    @property
+    def has_heard(self) -> bool:
+        """It was told how the log went."""
+        return self._outcome is not None
+
     def forget_what_is_not_understood(self) -> None:
         """Keep failures that are known, notes and settings alone."""
         for each in (self._worded, self._beside, self._silent, self._unknown, self._unexplained):

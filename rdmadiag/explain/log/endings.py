@@ -94,10 +94,19 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
     for number, meaning in _of_last_messages(text, lines):
         is_meant = of_a_job and not meaning.is_other
-        if is_meant and not collector.is_passed_over(number, meaning):
+        if is_meant and not _is_passed_over(collector, text, lines, number, meaning):
             collector.add(number, meaning)
         else:
             collector.note_apart(number, meaning)
+
+
+def _is_passed_over(
+    collector: "Collector", text: bytes, lines: int, number: int, meaning: Meaning
+) -> bool:
+    from rdmadiag.explain.log.outcome import read_outcome
+
+    read_outcome(collector, text, lines, last=True)
+    return collector.is_passed_over(number, meaning)
 
 
 def end_of(text: bytes, lines: int) -> End | None:

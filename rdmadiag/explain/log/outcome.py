@@ -35,34 +35,49 @@ class Outcome(NamedTuple):
     is_whole: bool = False
 
 
-def read_outcome(collector: "Collector", text: bytes, lines: int) -> None:
-    """Tell it how the log went; `text` is the end of a log of so many lines, or all of it."""
-    is_short = lines <= MOST_LINES
-    if not is_short and collector.is_quiet:
+def read_outcome(collector: "Collector", text: bytes, lines: int, *, last: bool = False) -> None:
+    """Tell it how the log went; `text` is the end of a log of so many lines, or all of it.
+
+    Where nothing was found so far that it may decide, this is put off: `last` asks for it.
+    """
+    if collector.has_heard or (collector.is_quiet and not last):
         return
     several = list(numbered(text, lines))
+    if lines > MOST_LINES or several[:1] == [] or several[0][0] > 1:
+        collector.hear(Outcome(_last_result(several)))
+        return
     found = outcome_of(several)
     if len(several) == 1:  # whoever quotes one line asks about it
         found = found._replace(asks_for_rdma=True)
-    is_whole = is_short and several[:1] != [] and several[0][0] == 1
-    collector.hear(found._replace(is_whole=True) if is_whole else Outcome(found.went_on))
+    collector.hear(found._replace(is_whole=True))
 
 
 def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
     """What they say together; each with its number, in order."""
-    went_on, other, asks, warns, tcp, rdma = 0, None, False, False, False, False
+    several = list(lines)
+    texts = [text for _, text in several]
+    tcp = any(map(_NVME_OVER_TCP.search, texts))
+    return Outcome(
+        went_on=_last_result(several),
+        other=next((each for each in several if _OTHER.search(each[1])), None),
+        asks_for_rdma=any(map(_ASKS.search, texts)),
+        nccl_warns=any(map(_WARNS.search, texts)),
+        over_tcp=tcp and not any(map(_is_of_rdma, texts)),
+    )
+
+
+def _last_result(lines: Iterable[tuple[int, str]]) -> int:
+    found = 0
     for number, text in lines:
         if _RESULT.search(text):
-            went_on = number
-        elif went_on and not is_mild(text) and (names_trouble(text) or ending_of(text)):
-            went_on = 0
-        if other is None and _OTHER.search(text):
-            other = number, text
-        asks = asks or _ASKS.search(text) is not None
-        warns = warns or _WARNS.search(text) is not None
-        tcp = tcp or _NVME_OVER_TCP.search(text) is not None
-        rdma = rdma or (_RDMA.search(text) is not None and not _OF_THE_HOST.search(text))
-    return Outcome(went_on, other, asks, warns, tcp and not rdma)
+            found = number
+        elif found and not is_mild(text) and (names_trouble(text) or ending_of(text)):
+            found = 0
+    return found
+
+
+def _is_of_rdma(text: str) -> bool:
+    return _RDMA.search(text) is not None and not _OF_THE_HOST.search(text)
 
 
 _RESULT: Final = late(
