@@ -186,8 +186,8 @@ class Collector:
         if RDMA_ASKED_FOR in self._settings or (outcome and outcome.asks_for_rdma):
             return
         by_sockets = BY_SOCKETS in self._settings
-        if by_sockets or (outcome and outcome.is_whole):
-            fails = outcome is not None and outcome.nccl_warns
+        fails = outcome is not None and outcome.nccl_warns
+        if by_sockets or (outcome and outcome.is_whole and not fails):
             for each in self._groups.values():
                 as_fallback(each, takes_sockets=by_sockets and not fails)
         if by_sockets:
