@@ -360,6 +360,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.endings import read_end
+    from rdmadiag.explain.log.outcome import read_outcome
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.whole import read_whole
@@ -379,6 +380,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
         raise Refused(f"{name}: {error.strerror}") from error
     if sieve.whole:
         read_whole(collector, sieve.whole)
+    read_outcome(collector, sieve.end, sieve.lines)
     read_end(collector, sieve.end, sieve.lines)
     return collector.account(sieve.lines, sieve.bytes)
 

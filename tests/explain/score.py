@@ -28,6 +28,7 @@ from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import read_end
 from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.learned.trouble import Weights
+from rdmadiag.explain.log.outcome import read_outcome
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.explain.log.whole import read_whole
@@ -170,6 +171,7 @@ def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None 
     collector = collected(excerpt.log)
     if _SIEVE.whole:
         read_whole(collector, _SIEVE.whole, trouble)
+    read_outcome(collector, _SIEVE.end, _SIEVE.lines)
     read_end(collector, _SIEVE.end, _SIEVE.lines)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
     found = account.first or next((each for each in account.notes if each.causes), None)

@@ -63,7 +63,7 @@ def test_a_job_that_goes_by_sockets_has_no_device_to_be_noted(absent: str) -> No
     [
         "node1:34:34 [3] NCCL INFO NCCL_IB_HCA set to mlx5_0",
         "node1:34:34 [3] NCCL INFO NCCL_IB_DISABLE set by environment to 0.",
-        "node1:34:34 [3] NCCL INFO P2P plugin IBext",
+        "node1:34:34 [3] NCCL INFO NET/Socket : Using [0]ib0:192.0.2.1<0>",
     ],
 )
 def test_where_rdma_was_asked_for_sockets_are_a_failure(asked: str) -> None:
@@ -71,9 +71,26 @@ def test_where_rdma_was_asked_for_sockets_are_a_failure(asked: str) -> None:
     assert explained(asked, absent, SOCKETS).first
 
 
-def test_a_library_that_is_missing_hides_devices_that_may_be_there() -> None:
-    missing = "node1:34:34 [3] NCCL INFO Failed to open libibverbs.so[.1]"
-    assert explained(missing, SOCKETS).first
+def test_a_plugin_of_the_image_asks_for_nothing() -> None:
+    plugin = "node1:34:34 [3] NCCL INFO P2P plugin IBext"
+    absent = "node1:34:34 [3] NCCL INFO NET/IB : No device found."
+    assert explained(plugin, absent, SOCKETS).first is None
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "node1:34:34 [3] NCCL INFO Failed to open libibverbs.so[.1]",
+        "node1:34:34 [3] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    ],
+)
+def test_a_library_that_is_missing_is_noted_where_sockets_are_taken(missing: str) -> None:
+    asked = "node1:34:34 [3] NCCL INFO NCCL_IB_HCA set to mlx5_0"
+    account = explained(missing, SOCKETS)
+    assert account.first is None
+    assert [each.causes[0].label for each in account.notes] == ["verbs-library-missing"]
+    assert explained(missing).first
+    assert explained(asked, missing, SOCKETS).first
 
 
 def test_the_gid_index_that_was_set_decides_between_causes() -> None:

@@ -3,7 +3,7 @@
 Memory is bounded: so many groups are kept, and what was dropped is counted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +17,12 @@ from rdmadiag.explain.log.groups import (
     Key,
     as_failure,
     as_fallback,
+    breaks_nothing,
     failure_of,
     in_time,
+    is_done_without,
     is_earlier,
+    is_error,
     is_of_a_device,
     likely,
     merged,
@@ -48,11 +51,13 @@ from rdmadiag.explain.log.settings import (
     Setting,
 )
 from rdmadiag.explain.log.talk import Talk
+from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.cases import Cases
     from rdmadiag.explain.log.meaning import Meaning
+    from rdmadiag.explain.log.outcome import Outcome
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -81,6 +86,7 @@ class Collector:
         self._settings: dict[str, Setting] = {}
         self._end: OtherFailure | None = None
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
+        self._outcome: Outcome | None = None
         self._links = Links()
         self.talk = Talk()
 
@@ -106,6 +112,16 @@ class Collector:
     def says_trouble(self) -> bool:
         """Something of RDMA failed, or may have: it would not exit 0."""
         return self.found not in (Found.NOTE, Found.NOTHING)
+
+    @property
+    def is_quiet(self) -> bool:
+        """No line said of trouble, nor of what a log may note."""
+        return self.found is Found.NOTHING
+
+    @property
+    def has_heard(self) -> bool:
+        """It was told how the log went."""
+        return self._outcome is not None
 
     def forget_what_is_not_understood(self) -> None:
         """Keep failures that are known, notes and settings alone."""
@@ -144,6 +160,84 @@ class Collector:
         if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
             text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
             self._apart = OtherFailure(number, text, 1, causes, next_of(meaning))
+
+    def hear(self, outcome: "Outcome") -> None:
+        """What the rest of the log says of its lines of trouble."""
+        self._outcome = outcome
+        if outcome.went_on:
+            self._pass_over_what_was_tried(outcome.went_on)
+        if outcome.other:
+            self._pass_over_what_followed()
+        if outcome.over_tcp:
+            self._forget(lambda _: True)
+        if outcome.is_whole:
+            self._pass_over_fallbacks()
+
+    def is_passed_over(self, number: int, meaning: "Meaning") -> bool:
+        """Whether the rest of the log says that the line is none of RDMA's trouble."""
+        outcome = self._outcome
+        if outcome is None:
+            return False
+        return outcome.over_tcp or (number < outcome.went_on and is_done_without(meaning))
+
+    def _pass_over_fallbacks(self) -> None:
+        """Of NCCL, where nobody asked it for RDMA."""
+        outcome = self._outcome
+        if RDMA_ASKED_FOR in self._settings or (outcome and outcome.asks_for_rdma):
+            return
+        by_sockets = BY_SOCKETS in self._settings
+        fails = outcome is not None and outcome.nccl_warns
+        if by_sockets or (outcome and outcome.is_whole and not fails):
+            for each in self._groups.values():
+                as_fallback(each, takes_sockets=by_sockets and not fails)
+        if by_sockets:
+            self._pass_over_devices()
+
+    def _pass_over_what_was_tried(self, before: int) -> None:
+        """What programs do without, where results follow it.
+
+        Of a long log the end alone was looked at: what is not understood in it stays.
+        """
+        for each in self._groups.values():
+            if each.last < before and is_done_without(each.meaning):
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
+        if self._outcome is None or not self._outcome.is_whole:
+            return
+        for groups in (self._worded, self._beside, self._silent):
+            tried = [k for k, e in groups.items() if e.last < before and is_done_without(e.meaning)]
+            for key in tried:
+                del groups[key]
+        for several in (self._unknown, self._unexplained):
+            passed = [t for t, e in several.items() if e.line < before and not is_error(e.text)]
+            for text in passed:
+                del several[text]
+
+    def _pass_over_what_followed(self) -> None:
+        """What is said of the peers of a program that ended by something else than RDMA."""
+        assert self._outcome is not None
+        assert self._outcome.other is not None
+        number, groups = self._outcome.other[0], self._groups.values()
+        if any(e.meaning.kind is Kind.FAILURE and not breaks_nothing(e) for e in groups):
+            return
+        for each in groups:
+            if breaks_nothing(each):
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
+        self._groups = {
+            key: each
+            for key, each in self._groups.items()
+            if each.meaning.kind is not Kind.CONSEQUENCE or each.number < number
+        }
+        self._forget(lambda said: not names_rdma(said), known=False)
+
+    def _forget(self, which: Callable[[str], bool], *, known: bool = True) -> None:
+        """Lines of trouble by their texts; those that are understood only if `known`."""
+        several = (self._worded, self._beside, self._silent, self._ended)
+        for groups in (*several, self._groups) if known else several:
+            for key in [k for k, each in groups.items() if which(each.text)]:
+                del groups[key]
+        for unknown in (self._unknown, self._unexplained):
+            for text in [t for t, each in unknown.items() if which(each.text)]:
+                del unknown[text]
 
     def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, Group]) -> None:
         found = meaning.fields
@@ -189,10 +283,7 @@ class Collector:
     def account(self, lines: int, size: int, cases: "Cases | None" = None) -> Account:
         """All of it, in order; `cases` are those that were learned, else the package's."""
         self._hear_talk()
-        if BY_SOCKETS in self._settings and RDMA_ASKED_FOR not in self._settings:
-            for each in self._groups.values():
-                as_fallback(each)
-            self._pass_over_devices()
+        self._pass_over_fallbacks()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self._without_what_followed(self._with_links(merged(groups)))
         worded = self._worded or (self._beside if not self._unknown else {})

@@ -93,10 +93,20 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         return
     of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
     for number, meaning in _of_last_messages(text, lines):
-        if of_a_job and not meaning.is_other:
+        is_meant = of_a_job and not meaning.is_other
+        if is_meant and not _is_passed_over(collector, text, lines, number, meaning):
             collector.add(number, meaning)
         else:
             collector.note_apart(number, meaning)
+
+
+def _is_passed_over(
+    collector: "Collector", text: bytes, lines: int, number: int, meaning: Meaning
+) -> bool:
+    from rdmadiag.explain.log.outcome import read_outcome
+
+    read_outcome(collector, text, lines, last=True)
+    return collector.is_passed_over(number, meaning)
 
 
 def end_of(text: bytes, lines: int) -> End | None:
@@ -106,11 +116,12 @@ def end_of(text: bytes, lines: int) -> End | None:
     if not is_short and not any(word in low for word in _WORDS):
         return None
     look = ending_in_short if is_short else ending_of
-    ends = (End(found, n, line) for n, line in _numbered(text, lines) if (found := look(line)))
+    ends = (End(found, n, line) for n, line in numbered(text, lines) if (found := look(line)))
     return min(ends, key=lambda each: each.what, default=None)
 
 
-def _numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
+def numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
+    """The lines of the end of a log of so many, each with its number."""
     last = text.decode("utf-8", "replace").split("\n")
     if last[-1] == "":
         last.pop()
@@ -118,7 +129,7 @@ def _numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
 
 
 def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:
-    for number, plain in _numbered(text, lines):
+    for number, plain in numbered(text, lines):
         found = message_of(plain)
         if found is None or not found.is_last or not is_output(plain):
             continue

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.account import LIKELY, Failure, LikelyCause, Named
-from rdmadiag.explain.log.kind import IN_WORDS, Kind
+from rdmadiag.explain.log.kind import CRASH, IN_WORDS, SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Other
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import fill
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.chances import Basis
@@ -58,15 +60,26 @@ def others_of(groups: Iterable[Group]) -> list[Other]:
     ]
 
 
-def as_fallback(group: Group) -> None:
-    """NCCL finds no device, says so for information, takes sockets: nobody asked it for RDMA.
+def as_fallback(group: Group, *, takes_sockets: bool = True) -> None:
+    """NCCL finds no device, or no library, and takes sockets: nobody asked it for RDMA.
 
-    Where the library is missing, the device may be there.
+    Of a device it says so for information, and goes on whether the log says how or not; of the
+    library old releases warn on every host.
     """
     meaning = group.meaning
+    first = [each.label for each in meaning.causes[:1]]
     has_none = "no-rdma-device" in {each.label for each in meaning.causes[:2]}
-    if meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text:
+    of_device = meaning.fields.tool == "nccl" and has_none and " INFO " in meaning.fields.text
+    of_library = (
+        takes_sockets
+        and first == ["verbs-library-missing"]
+        and _NCCLS_OWN.search(meaning.fields.text)
+    )
+    if of_device or of_library:
         group.meaning = replace(meaning, kind=Kind.NOTE, what=BY_SOCKETS)
+
+
+_NCCLS_OWN: Final = late(r"\bFailed to open libibverbs\.so\[\.1\]")
 
 
 def is_of_a_device(group: Group) -> bool:
@@ -77,6 +90,34 @@ def is_of_a_device(group: Group) -> bool:
 
 
 _NO_DEVICE: Final = (["no-rdma-device"], ["verbs-library-missing"], ["provider-missing"])
+
+
+def is_done_without(meaning: "Meaning") -> bool:
+    """Whether a program can do without what failed: it was tried, and nobody had asked for it."""
+    found = meaning.fields
+    return (
+        meaning.kind in (Kind.FAILURE, Kind.UNKNOWN)
+        and meaning.what not in _NOT_DONE_WITHOUT
+        and found.stage in (None, Stage.OPEN)
+        and found.status is None
+        and found.tool != "kernel"
+        and not is_error(found.text)
+    )
+
+
+def is_error(text: str) -> bool:
+    """Whether the program itself marks the line as an error."""
+    return _IS_ERROR.search(text) is not None
+
+
+_NOT_DONE_WITHOUT: Final = frozenset({CRASH, SIGNAL, STOPPED, LINK_DOWN, "transport-not-usable"})
+"""What ends a program, a link that was there, and a transport or a device that was named."""
+_IS_ERROR: Final = late(r"\b(?:ERROR|FATAL|CRITICAL)\b|\w(?:Error|Exception):|<error>")
+
+
+def breaks_nothing(group: Group) -> bool:
+    """Whether it is an event that a program lives through, unless something fails by it."""
+    return group.meaning.what == "gid-table-change"
 
 
 def as_failure(group: Group) -> Group:

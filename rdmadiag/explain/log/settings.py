@@ -78,18 +78,20 @@ SETTINGS: Final = (
         "memlock",
     ),
     Setting(
-        BY_SOCKETS,
-        late(
-            r"\bNET/Socket : Using \[0\]|\bUsing (?:internal )?[Nn]etwork Socket\b"
-            r"|\bAssigned NET plugin Socket\b"
-        ),
-    ),
-    Setting(
         RDMA_ASKED_FOR,
         late(
             r"\bNCCL_IB_(?:HCA|TC|ROCE_VERSION_NUM) set (?:to|by environment to) \S"
             r"|\bNCCL_NET set by environment to IB\b|\bNCCL_IB_DISABLE set by environment to 0"
-            r"|\bP2P plugin IBext|\bNET/IB : Using \[0\]\w+:\d"
+            r"|\bNET/IB : Using \[0\]\w+:\d"
+            # an interface of InfiniBand: the adapter is there
+            r"|\bNET(?:/Socket)? : Using (?:\[0\]|interface )ib(?:\d|[sp]\d)"
+        ),
+    ),
+    Setting(
+        BY_SOCKETS,
+        late(
+            r"\bNET/Socket : Using \[0\]|\bUsing (?:internal )?[Nn]etwork Socket\b"
+            r"|\bAssigned NET plugin Socket\b"
         ),
     ),
 )

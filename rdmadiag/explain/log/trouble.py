@@ -139,6 +139,7 @@ _OTHER: Final = late(
     # tests and builds
     r"::test_|\bPASSED\b|\bFAILED tests?/|^not ok |^ok \d|\[ +(?:FAILED|PASSED|OK) +\]"
     r"|:\d+:\d+: (?:fatal )?(?:error|warning|note)|undefined reference"
+    r"|\.\w{1,4}\(\d+\): (?:fatal )?(?:error|warning)\b"
     r"|^(?:g?make|ninja|CMake|cc1?|ld)(?:\[\d+\])?[ :]|^\[ *\d+ ?%\]|-W[a-z]"
     # packages and repositories
     r"|satisfies the requirement|matching distribution|locate package|unmet dep"

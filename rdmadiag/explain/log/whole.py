@@ -61,7 +61,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
             collector.forget_what_is_not_understood()
         return
     heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.LEAST]
-    passed = _of_healthy(lines)
+    passed = _of_healthy(lines) | _noted(lines)
     several = sorted(
         (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
         key=lambda each: -each[0],
@@ -124,7 +124,8 @@ def _is_known(collector: "Collector") -> bool:
 
 
 def _may_be_told(line: str) -> bool:
-    return is_output(line) and may_tell(line) and not (is_healthy(line) or is_of_links(line))
+    passed = is_healthy(line) or is_of_links(line) or _OF_HYDRA.match(line)
+    return is_output(line) and may_tell(line) and not passed
 
 
 def _of_healthy(lines: list[Numbered]) -> set[int]:
@@ -147,10 +148,27 @@ def _of_healthy(lines: list[Numbered]) -> set[int]:
     return found
 
 
+def _noted(lines: list[Numbered]) -> set[int]:
+    """Numbers of the lines that are a note already, where they are not about all there is.
+
+    Whoever quotes such a line alone asks about it.
+    """
+    if len(lines) < _AROUND_A_NOTE:
+        return set()
+    found = ((number, message_of(line)) for number, line in lines)
+    return {number for number, message in found if message and message.kind is Kind.NOTE}
+
+
 def _goes_on(line: str) -> bool:
     return not (_OF_A_LOG.match(line) or _BEGINS.match(line) or sign_of(line, "linux"))
 
 
+_OF_HYDRA: Final = late(
+    r"=   (?:BAD TERMINATION OF |RANK |EXIT CODE: |KILLED BY SIGNAL: (?!7\b)|CLEANING UP "
+    r"|YOU CAN IGNORE)"
+)
+"""The box in which it says how a process ended, by whatever but a bus error."""
+_AROUND_A_NOTE: Final = 6
 _EMPTY_LINES: Final = 1
 """Between two paragraphs of one text."""
 _OF_A_LOG: Final = late(r"\s*[\[(<]|.{0,80}\d\d:\d\d:\d\d|\S+:\d+:\d+|\s*-{4}")

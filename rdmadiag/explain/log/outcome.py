@@ -1,0 +1,125 @@
+"""What the rest of a log says of a line of trouble: all went well, or something else failed.
+
+Programs try what they can do without: a transport, a library, a device. Whether it mattered stands
+further below: results of a test, steps of training, a server that is ready, and no trouble after
+them. And where a program ends by its own fault, or the GPU's, its peers say that it is gone.
+
+>>> lines = ["NET/OFI No eligible providers were found", "# Out of bounds values : 0 OK"]
+>>> outcome_of(enumerate(lines, 1)).went_on
+2
+>>> lines = ["TypeError: 'int' object is not iterable", "Connection closed by remote peer n1<4>"]
+>>> outcome_of(enumerate(lines, 1)).other
+(1, "TypeError: 'int' object is not iterable")
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rdmadiag.explain.log.endings import ending_of, numbered
+from rdmadiag.explain.log.trouble import is_mild, names_trouble
+from rdmadiag.explain.log.whole import MOST_LINES
+from rdmadiag.late import late
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.collector import Collector
+
+
+class Outcome(NamedTuple):
+    """Numbers are those of lines; all but the first field are of a short log that is whole."""
+
+    went_on: int = 0  # the last result, where no trouble stands below it; 0 without one
+    other: tuple[int, str] | None = None  # the first failure that is none of RDMA, by its words
+    asks_for_rdma: bool = False  # a device is named, or RDMA was set as the transport
+    nccl_warns: bool = False  # of something else than that the library is missing
+    over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
+    is_whole: bool = False
+
+
+def read_outcome(collector: "Collector", text: bytes, lines: int, *, last: bool = False) -> None:
+    """Tell it how the log went; `text` is the end of a log of so many lines, or all of it.
+
+    Where nothing was found so far that it may decide, this is put off: `last` asks for it.
+    """
+    if collector.has_heard or (collector.is_quiet and not last):
+        return
+    several = list(numbered(text, lines))
+    if lines > MOST_LINES or several[:1] == [] or several[0][0] > 1:
+        collector.hear(Outcome(_last_result(several)))
+        return
+    found = outcome_of(several)
+    if len(several) == 1:  # whoever quotes one line asks about it
+        found = found._replace(asks_for_rdma=True)
+    collector.hear(found._replace(is_whole=True))
+
+
+def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
+    """What they say together; each with its number, in order."""
+    several = list(lines)
+    texts = [text for _, text in several]
+    tcp = any(map(_NVME_OVER_TCP.search, texts))
+    return Outcome(
+        went_on=_last_result(several),
+        other=next((each for each in several if _OTHER.search(each[1])), None),
+        asks_for_rdma=any(map(_ASKS.search, texts)),
+        nccl_warns=any(map(_WARNS.search, texts)),
+        over_tcp=tcp and not any(map(_is_of_rdma, texts)),
+    )
+
+
+def _last_result(lines: Iterable[tuple[int, str]]) -> int:
+    found = 0
+    for number, text in lines:
+        if _RESULT.search(text):
+            found = number
+        elif found and not is_mild(text) and (names_trouble(text) or ending_of(text)):
+            found = 0
+    return found
+
+
+def _is_of_rdma(text: str) -> bool:
+    return _RDMA.search(text) is not None and not _OF_THE_HOST.search(text)
+
+
+_RESULT: Final = late(
+    # nccl-tests, Intel's and OSU's benchmarks, ucx_perftest
+    r"^# (?:Avg bus bandwidth|Out of bounds values : 0 OK|Collective test concluded)"
+    r"|^# ?All processes entering MPI_Finalize|^Final: +\d"
+    r"|^ *\d+(?: +\d+)* +\d+\.\d+(?: +[\d.]+)* *$"
+    r"|^ *\d+ +\d+ +(?:u?int\d*|b?float\d*|half|double) +\w+ .*\d\.\d"
+    # training, and servers
+    r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
+    r"\b(?:loss|s/it|it/s|sec/step)\b"
+    r"|\d+/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
+    r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
+    r"|\bserver started\b"
+    # what a script says of itself, and what a host of NVMe has connected
+    r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
+    r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
+)
+_OTHER: Final = late(
+    # what Python raises for a fault of the program
+    r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: ){0,3}(?:\w+\.)*"
+    r"(?:TypeError|KeyError|AttributeError|IndexError|NameError|ModuleNotFoundError|SyntaxError"
+    r"|UnboundLocalError|ZeroDivisionError|NotImplementedError|FileNotFoundError|RecursionError"
+    r"|JSONDecodeError|OutOfMemoryError): "
+    # what a GPU's own code did, and memory that was gone
+    r"|\b[Cc]uda failure\b.{0,20}\b(?:illegal|out of memory|device-side)"
+    r"|\billegal memory access was encountered\b|\bdevice-side assert triggered\b"
+    r"|\bCUDA out of memory\b|\b[Oo]ut of memory: Kill|\bOOMKilled\b"
+)
+_ASKS: Final = late(
+    r"\bmlx[45]_\w|\brocep?\d|\b(?:bnxt_re|irdma|rdmap)\d|\bib(?:\d+|[sp]\w{0,8}\d)[:<]"
+    r"|\bNCCL_(?:IB_HCA|NET)\b|\bnetwork IB\w* not found\b|/dev/infiniband"
+    r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b"
+)
+_WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")
+_NVME_OVER_TCP: Final = late(
+    r"\bnvme nvme\d+: failed to connect socket\b|\bnvmet?[_-]tcp\b"
+    r"|\bnvme\b.{0,200}(?: -t|transport[ =]|trtype:)tcp\b|\b(?:nvme|nvmf)_tcp_"
+    r"|\bnvme\b.{0,200} (?:-t|--transport) tcp\b|\bspdk_posix_sock_"
+)
+_OF_THE_HOST: Final = late(r"\bModules linked in:|\bLast unloaded:")
+"""What a report of the kernel lists of the host, whatever it is of."""
+_RDMA: Final = late(
+    r"(?i:rdma|infiniband|\broce|iwarp)|\bmlx[45]_|\bib_\w|\bsiw\d|\brxe\d|\bisert?\b"
+)

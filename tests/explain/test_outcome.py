@@ -1,0 +1,139 @@
+"""What stands below a line of trouble, or came first, decides what the line is."""
+
+import pytest
+
+from rdmadiag.explain.log.account import Account
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.outcome import outcome_of
+from tests.explain.score import Excerpt, score
+
+TRIED = "n1:7:9 [0] NCCL WARN NET/OFI No eligible providers were found"
+RESULTS = (
+    "# Avg bus bandwidth    : 12.3",
+    "# Out of bounds values : 0 OK",
+    "# Collective test concluded: all_reduce_perf",
+    "     1048576        262144     float     sum      -1    55.1   19.03   35.68      0",
+    "65536               13732.91",
+    "# All processes entering MPI_Finalize",
+    "Final:                  1000    201.639   253.497   253.497    15779.29",
+    "step 40: loss 2.31, 0.81 sec/step",
+    "100%|##########| 3/3 [00:00<00:00, 671.98it/s, loss=0.058]",
+    "INFO:     Application startup complete.",
+    "SERVE_STANDARD_PASS",
+)
+
+
+def explained(*lines: str) -> Account:
+    return score(Excerpt("x", {}, "\n".join((*lines, "")).encode())).account
+
+
+def went_on(*lines: str) -> int:
+    return outcome_of(enumerate(lines, 1)).went_on
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_what_was_tried_in_vain_is_noted_where_results_follow(result: str) -> None:
+    account = explained(TRIED, result)
+    assert account.first is None
+    assert not account.unknown
+    assert [each.kind for each in account.notes] == [Kind.NOTE]
+    assert explained(TRIED).first
+    assert explained(result, TRIED).first
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "RuntimeError: NCCL error: unhandled system error",
+        "n1:7:9 [0] proxy.cc:1 NCCL WARN Call to recv failed",
+        "srun: error: node7: task 3: Exited with exit code 1",
+    ],
+)
+def test_results_with_trouble_below_them_prove_nothing(below: str) -> None:
+    assert went_on(RESULTS[0]) == 1
+    assert went_on(RESULTS[0], below) == 0
+    assert went_on(RESULTS[0], below, RESULTS[1]) == 3
+    assert explained(TRIED, RESULTS[0], below).first
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        "n1:7:9 [0] NCCL WARN NET/IB : Got completion with error 12, opcode 0, vendor err 129",
+        "[1.1] [n1:7:0] ucp_context.c:690 UCX  WARN  network device 'mlx5_3:1' is not available",
+        "ERROR: NET/OFI No eligible providers were found",
+    ],
+)
+def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
+    assert explained(failed, RESULTS[0]).first
+
+
+def test_zeros_of_a_dump_are_no_results() -> None:
+    assert went_on("00000000 00000000 00000000 00000000") == 0
+
+
+GONE = (
+    "n1:7:9 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<7>"
+)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "TypeError: 'int' object is not iterable",
+        "[rank3]: KeyError: 'labels'",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ],
+)
+def test_peers_that_go_after_a_program_failed_are_no_failure_of_rdma(first: str) -> None:
+    account = explained(first, GONE)
+    assert account.first is None
+    assert not account.unknown
+    assert account.other
+    assert account.other.text == first
+    assert explained(GONE, first).first
+    assert explained(GONE).first
+
+
+def test_a_failure_of_rdma_before_the_program_gave_up_stays_one() -> None:
+    refused = "n1:7:9 [0] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed with error 12"
+    assert explained("TypeError: 'int' object is not iterable", refused).first
+
+
+@pytest.mark.parametrize(
+    "over_tcp",
+    [
+        "[ 175.284154] nvme nvme1: failed to connect socket: -111",
+        "[ 175.238676] nvmet_tcp: queue 18 unhandled state 5",
+        "# nvme connect-all --transport tcp --traddr 192.0.2.1",
+    ],
+)
+def test_nvme_over_tcp_is_not_of_rdma(over_tcp: str) -> None:
+    again = "[ 175.320352] nvme nvme1: Reconnecting in 10 seconds..."
+    by_rdma = "[ 175.320350] nvme nvme1: rdma connection establishment failed (-110)"
+    assert explained(over_tcp, again).first is None
+    assert explained(over_tcp, by_rdma, again).first
+
+
+def test_an_event_that_breaks_nothing_is_noted_where_a_program_failed_by_itself() -> None:
+    event = (
+        "n1:7:9 [0] net_ib.cc:100 NCCL WARN NET/IB : mlx5_3:1 Got async event : GID table change"
+    )
+    fault = "AttributeError: 'NoneType' object has no attribute 'numel'"
+    assert explained(event, fault).first is None
+    assert explained(event).first
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "export NCCL_IB_HCA=mlx5_0",
+        "hca_id: mlx5_0",
+        "n1:7:9 [0] NCCL INFO Bootstrap : Using ibp12s0:192.0.2.1<0>",
+    ],
+)
+def test_a_device_that_is_named_is_wanted(named: str) -> None:
+    start = "n1:7:9 [0] NCCL INFO NET/Plugin : No plugin found, using internal implementation"
+    absent = "n1:7:9 [0] NCCL INFO NET/IB : No device found."
+    assert explained(start, absent).first is None
+    assert explained(named, start, absent).first
