@@ -277,7 +277,7 @@ def tables(
         "Written by `python -m faults.score --write`; README.md has the rules.",
         f"{len(scored)} of {len(faults())} faults have a record and are scored here.",
         (
-            "Each round was scored once before anybody had read its records. The first seven have "
+            "Each round was scored once before anybody had read its records. The first eight have "
             "been read since: what they came to then is in README.md."
         ),
         "",

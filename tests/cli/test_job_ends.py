@@ -238,7 +238,9 @@ def test_what_tcp_sends_again_is_the_answer_where_nothing_was_heard_of_the_peer(
     assert [each["finding"]["rule"] for each in found["findings"]] == ["ends-tcp-unanswered"]
 
 
-OTHER_RULE = two(rules=(*DEFAULT_RULES, Rule(100, table=254, source="203.0.113.0/24")))
+OTHER_RULE = two(
+    default_ttl=64, rules=(*DEFAULT_RULES, Rule(100, table=254, source="203.0.113.0/24"))
+)
 
 
 @pytest.mark.parametrize(

@@ -80,17 +80,18 @@ def test_what_was_not_read_shows_nothing() -> None:
     assert shown(one(rules=None)) == []
 
 
+HERE, THERE = one(default_ttl=64), two(default_ttl=64)
 LOW: Callable[[Machine], Machine] = lambda machine: machine.change(default_ttl=1)  # noqa: E731
 
 
 @pytest.mark.parametrize(
     ("here", "there", "name"),
     [
-        (one(), two(), None),
-        (LOW(one()), two(), "node1"),
-        (one(), LOW(two()), "node2"),
-        (LOW(one()), LOW(two()), None),
-        (LOW(one()), netdev(two(), arp_ignore=8), None),
+        (HERE, THERE, None),
+        (LOW(HERE), THERE, "node1"),
+        (HERE, LOW(THERE), "node2"),
+        (LOW(HERE), LOW(THERE), None),
+        (LOW(HERE), netdev(THERE, arp_ignore=8), None),
     ],
     ids=["neither", "the first", "the second", "both alike", "each something else"],
 )
@@ -99,3 +100,18 @@ def test_the_odd_one_of_two_hosts_alone_has_such_a_setting(
 ) -> None:
     found = odd_one(end(here, "node1"), end(there, "node2"))
     assert (found and found[0].name) == name
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (one(rules=(*DEFAULT_RULES, OWN_RULE)), two(rules=None)),
+        (LOW(one()), two(default_ttl=None)),
+        (netdev(one(), hop_limit=1), netdev(two(), hop_limit=None)),
+    ],
+)
+def test_a_setting_counts_only_where_the_same_was_read_of_the_other_host(
+    here: Machine, there: Machine
+) -> None:
+    assert unusual(end(here, "node1"))
+    assert odd_one(end(here, "node1"), end(there, "node2")) is None

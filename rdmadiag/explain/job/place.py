@@ -54,7 +54,12 @@ def _of_reports(found: OfReports, cause: LikelyCause) -> Place:
 
 
 def _of_findings(own: Mapping[str, Sequence[Finding]], severity: Severity) -> Iterator[Place]:
-    """The one host of several that has a finding of this severity which no other has."""
+    """The one host of several that has a finding of this severity which no other has; where
+    something of a host could not be looked at, it may have the same.
+    """
+    unknown = (each.severity is Severity.UNKNOWN for found in own.values() for each in found)
+    if any(unknown):
+        return
     rules = {host: {each.rule for each in findings} for host, findings in own.items()}
     alone: dict[str, Finding] = {}
     for host, findings in own.items():

@@ -54,7 +54,7 @@ def test_a_gid_that_is_none_is_no_address() -> None:
     assert without_address(rtr(), (replace(LEFT, gid=None), RIGHT), MOVED) is None
 
 
-SET = (Unusual("rule of priority 100", "IPv4"),)
+SET = (Unusual("rule of priority 100", "IPv4", "rules"),)
 
 
 def test_of_several_pairs_each_has_the_same_odd_host_or_none_is() -> None:

@@ -77,6 +77,13 @@ def test_the_other_of_two_reports_is_the_peer_that_has_no_log() -> None:
     assert at(story) == ("host", ("b",))
 
 
+def test_what_could_not_be_looked_at_at_the_other_host_leaves_it_open_whose_it_is() -> None:
+    unread = replace(DOWN, rule="source-failed", severity=Severity.UNKNOWN)
+    assert at(failed("peer-gone"), a=(DOWN,), b=()) == ("host", ("a",))
+    assert at(failed("peer-gone"), a=(DOWN,), b=(unread,)) == ("host", ("b",))
+    assert at(failed("firewall"), a=(WARNS,), b=(unread,)) == ("between", ())
+
+
 def test_what_is_critical_at_both_says_nothing_of_which() -> None:
     assert at(failed("memlock"), a=(DOWN,), b=(DOWN,)) == ("host", ("a",))
 
