@@ -72,7 +72,8 @@ static inline uint32_t bucket_of(uint32_t group) { return (group * FACTOR) >> (3
 static const char COMMON[] = " etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz";
 /* Four that stand in many lines, however rare each byte is. */
 static const char OFTEN[] = "ncclnet/et/it/ibtimeimeomeoueoutinforankrdmawarn00001000000:, ti"
-                            "requ reqequequeswaitconnpackckag errerrorrorfailailedevievicenginginginepid=] re";
+                            "requ reqequequeswaitconnpackckag errerrorrorfailailedevievicenginginginepid=] re"
+                            " infccl d 0. 0. ) waorchtorcfilekageror:imedr: {nnec";
 
 /* Where the four bytes of a word begin that are seen least; of the same, the first. */
 static uint32_t rarest(const struct word *word) {
