@@ -337,8 +337,7 @@ def test_of_a_line_that_names_nothing_how_the_log_ended_is_told_beside_it(
     rdmadiag: Rdmadiag, log: Callable[[str], str]
 ) -> None:
     ended = "slurmstepd: error: *** JOB 991 ON node3 CANCELLED AT 03:11:00 DUE TO TIME LIMIT ***"
-    text = f"{ended}\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
-    event = "node3:7:9 [5] NCCL WARN NET/IB: Got async event : port frobnicated\n"
-    first = rdmadiag("explain", "--log", log(text + event)).out.splitlines()[0]
-    assert first.startswith("UNKNOWN  something failed here that may be RDMA")
-    assert f"it ended so: {ended}" in first
+    first = rdmadiag("explain", "--log", log(f"RDMA: frobnication failed\n{ended}\n"))
+    said = first.out.splitlines()[0]
+    assert said.startswith("UNKNOWN  something failed here that may be RDMA")
+    assert f"it ended so: {ended}" in said

@@ -274,3 +274,14 @@ def test_the_reason_below_a_summary_of_nccl_is_that_of_its_end() -> None:
     found = read(summary + reason)
     assert found.as_ok
     assert found.account.other is not None
+
+
+def test_what_a_transport_of_rdma_calls_trouble_is_not_weighed_against_the_lines_around() -> None:
+    around = (
+        "slurmstepd: error: *** JOB 9 ON n3 CANCELLED AT 03:11:00 DUE TO TIME LIMIT ***\n"
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    )
+    failed = "n3:7:9 [5] NCCL WARN NET/IB: frobnication of queue 7 failed\n"
+    assert not score(Excerpt("a", {}, (around + failed).encode())).as_ok
+    info = "n3:7:9 [5] NCCL INFO NET/IB: frobnication of queue 7\n"
+    assert score(Excerpt("a", {}, (around + info).encode())).as_ok

@@ -56,7 +56,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     weighed = (learned or trouble.shipped()).weights(said, collector.found)
     if collector.says_trouble:
         if max(weighed) < trouble.LEAST and not any(
-            AFTERMATH.search(each) or is_of_the_job(each) for each in said
+            AFTERMATH.search(each) or is_of_the_job(each) or _INSISTS.search(each) for each in said
         ):
             collector.forget_what_is_not_understood()
         return
@@ -72,6 +72,8 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
         collector.add(number, Meaning(Kind.AFTERMATH, OF_RDMA, fields(line), causes, ()))
 
 
+_INSISTS: Final = late(r"\bNCCL WARN NET/(?:IB|OFI)\b.{0,200}\b(?i:fail|error|invalid|bad|corrupt)")
+"""A transport of RDMA itself calls it trouble: that is not weighed against the lines around."""
 _LONGEST: Final = 80
 _CONSTANT: Final = late(
     r"IBV_WC_(?!SUCCESS)\w+|RDMA_CM_EVENT_\w*(?:ERROR|REJECTED|UNREACHABLE|REMOVAL)"
