@@ -57,7 +57,7 @@ coverage: $(VENV)/ready
 	$(BIN)/coverage report
 
 covered-%: $(VENV)/ready
-	$(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "not slow and not once and not hypothesis" --cases=4 --part=$*/$(words $(PARTS))
+	$(BIN)/coverage run -m pytest -q -p no:cacheprovider -m "not slow and not once and not hypothesis" --cases=10 --part=$*/$(words $(PARTS))
 
 long-%: $(VENV)/ready
 	HYPOTHESIS_PROFILE=large $(BIN)/python -m pytest -q -p no:cacheprovider -m "slow or hypothesis and not once" --part=$*/$(words $(PARTS))
