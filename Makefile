@@ -21,11 +21,13 @@ run: $(VENV)/ready
 	echo "This host has no RDMA device: this is the sample machine roce-healthy." >&2; \
 	$(BIN)/rdmadiag preflight --sample roce-healthy; fi
 
-# Side by side, each with its own output when it has ended. Two a processor, since many tests wait
-# for a deadline or a process. Parts that take longest begin first.
+# Side by side, each with its own output when it has ended. Several a processor, since many tests
+# wait for a deadline or a process. Parts that take longest begin first.
 SIDE_BY_SIDE = $(MAKE) --no-print-directory --keep-going --output-sync=target \
-	--jobs=$$((2 * $$(getconf _NPROCESSORS_ONLN)))
+	--jobs=$$(($(EACH) * $$(getconf _NPROCESSORS_ONLN)))
+EACH := 2
 PARTS := 8 7 2 4 3 5 1 6
+LONG := 6 2 8 1 7 4 5 3
 
 test: $(VENV)/ready
 	@$(SIDE_BY_SIDE) $(PARTS:%=unit-%) types contracts lint
@@ -50,9 +52,10 @@ unit-%: $(VENV)/ready
 # Slow tests and property tests at length; beside them the others once more, with branch
 # coverage, under which they take twice the time: what CI runs after `test`. Tests marked `once`
 # are those of `test` alone.
+coverage: EACH := 3
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	@$(SIDE_BY_SIDE) $(PARTS:%=long-%) $(PARTS:%=covered-%)  # the former wait more
+	@$(SIDE_BY_SIDE) $(LONG:%=long-%) $(LONG:%=covered-%)  # the former wait more
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
