@@ -250,11 +250,11 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, rdmadiag:
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="/proc")
 def test_memory_of_a_whole_run_with_one_endless_line(tmp_path: Path) -> None:
-    """100 MB of one line that is full of candidates."""
+    """60 MB of one line that is full of candidates."""
     path = tmp_path / "endless"
     megabyte = b"ibv_modify_qp failed: errno 110 rdma error GID 12 " * 20000
     with open(path, "wb") as file:
-        file.writelines(megabyte for _ in range(100))
+        file.writelines(megabyte for _ in range(60))
     program = (
         "import sys\nfrom rdmadiag.cli import run\n"
         f"code = run(['explain', '--json', '--log', {str(path)!r}])\n"
