@@ -5,7 +5,7 @@ import io
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.endings import Ending, ending_in_short, ending_of, read_end
+from rdmadiag.explain.log.endings import Ending, end_of, ending_in_short, ending_of, read_end
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
@@ -136,3 +136,10 @@ def test_no_line_takes_long(piece: str) -> None:
     began = time.process_time()
     ending_of((piece * 4096)[:4096] + "Error")
     assert time.process_time() - began < 1.0
+
+
+def test_a_message_that_healthy_hosts_print_too_ends_no_program() -> None:
+    healthy = "Use reduced queue depth 127 (from 128)"
+    line = f"LNetError: 12:0:(o2iblnd.c:873:kiblnd_create_conn()) {healthy}"
+    assert end_of(line.encode(), 1) is None
+    assert end_of(line.replace(healthy, "frobnication failed").encode(), 1) is not None

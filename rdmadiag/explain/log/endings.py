@@ -116,7 +116,11 @@ def end_of(text: bytes, lines: int) -> End | None:
     if not is_short and not any(word in low for word in _WORDS):
         return None
     look = ending_in_short if is_short else ending_of
-    ends = (End(found, n, line) for n, line in numbered(text, lines) if (found := look(line)))
+    ends = (
+        End(found, n, line)
+        for n, line in numbered(text, lines)
+        if (found := look(line)) and not is_healthy(line)
+    )
     return min(ends, key=lambda each: each.what, default=None)
 
 
