@@ -417,3 +417,11 @@ def test_what_waited_in_vain_stands_behind_any_failure(lines: tuple[str, ...]) -
 def test_a_kernel_that_stopped_in_a_module_of_rdma_is_a_fault_of_it(line: str, seen: bool) -> None:
     found = recognise(line.encode())
     assert (found is not None and found.causes[0].label == "program-fault") is seen
+
+
+def test_a_message_is_not_swallowed_by_what_follows_it_with_a_number() -> None:
+    first = "[1.0] mlx4_core 0000:05:00.0: RUN_FW command failed, aborting"
+    then = "[1.1] mlx4_core: probe of 0000:05:00.0 failed with error -16"
+    found = score(Excerpt("", {}, f"{first}\n{then}\n".encode())).account
+    assert found.first
+    assert (found.first.text, found.first.count) == (first, 1)
