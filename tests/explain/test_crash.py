@@ -4,7 +4,7 @@ import pytest
 
 from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.crash import FRAMES, crash_of
-from rdmadiag.explain.log.kind import CRASH
+from rdmadiag.explain.log.kind import CRASH, HANGS
 from tests.explain.score import Excerpt, collected, score
 
 
@@ -124,7 +124,7 @@ def test_a_task_that_hangs_in_rdma_waits_for_what_its_frame_says(frame: str, lab
     hung = "INFO: task kworker/3:1:77 blocked for more than 122 seconds.\nCall Trace:\n"
     first = account(f"{hung} __schedule+0x2bd/0x760\n schedule+0x37/0xa0\n {frame}\n").first
     assert first
-    assert first.causes[0].label == label
+    assert (first.what, first.causes[0].label) == (HANGS, label)
     assert account(f"{hung} __schedule+0x2bd/0x760\n ext4_sync+0x1/0x2 [ext4]\n").first is None
 
 

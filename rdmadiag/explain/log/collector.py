@@ -119,8 +119,8 @@ class Collector:
         return self.found is Found.NOTHING
 
     @property
-    def has_heard(self) -> bool:
-        """It was told how the log went."""
+    def has_outcome(self) -> bool:
+        """How the rest of the log went is known."""
         return self._outcome is not None
 
     def forget_what_is_not_understood(self) -> None:
@@ -161,7 +161,7 @@ class Collector:
             text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
             self._apart = OtherFailure(number, text, 1, causes, next_of(meaning))
 
-    def hear(self, outcome: "Outcome") -> None:
+    def take_outcome(self, outcome: "Outcome") -> None:
         """What the rest of the log says of its lines of trouble."""
         self._outcome = outcome
         if outcome.went_on:

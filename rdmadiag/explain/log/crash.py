@@ -19,7 +19,7 @@ from typing import Final
 
 from rdmadiag.explain.causes import Labels, all_stated, remedy
 from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.kind import CRASH, IN_WORDS, Kind
+from rdmadiag.explain.log.kind import CRASH, HANGS, IN_WORDS, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.late import late
@@ -130,7 +130,7 @@ def _hung(text: str, below: Iterable[str]) -> Meaning | None:
     elif _OF_A_PEER.search(found):
         labels = ("peer-gone",)
     of = fields(f"{text}: {found}")
-    return Meaning(Kind.FAILURE, CRASH, of, all_stated(labels), remedy(labels[0], of.platform))
+    return Meaning(Kind.FAILURE, HANGS, of, all_stated(labels), remedy(labels[0], of.platform))
 
 
 _HANGS: Final = late(r"\bblocked for more than \d")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.account import LIKELY, Failure, LikelyCause, Named
-from rdmadiag.explain.log.kind import CRASH, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
+from rdmadiag.explain.log.kind import CRASH, HANGS, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Other
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.explain.log.templates import facts_of
@@ -110,7 +110,9 @@ def is_error(text: str) -> bool:
     return _IS_ERROR.search(text) is not None
 
 
-_NOT_DONE_WITHOUT: Final = frozenset({CRASH, SIGNAL, STOPPED, LINK_DOWN, "transport-not-usable"})
+_NOT_DONE_WITHOUT: Final = frozenset(
+    {CRASH, HANGS, SIGNAL, STOPPED, LINK_DOWN, "transport-not-usable"}
+)
 """What ends a program, a link that was there, and a transport or a device that was named."""
 _IS_ERROR: Final = late(r"\b(?:ERROR|FATAL|CRITICAL)\b|\w(?:Error|Exception):|<error>")
 

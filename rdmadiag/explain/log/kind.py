@@ -15,6 +15,8 @@ STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
 CRASH: Final = "crash"
 """What a crash is whose frame is of RDMA."""
+HANGS: Final = "task-hangs"
+"""What a task of the kernel is that waits in code of RDMA."""
 SIGNAL: Final = "ended-by-signal"
 """What the end of a program by a signal is."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL})

@@ -40,16 +40,16 @@ def read_outcome(collector: "Collector", text: bytes, lines: int, *, last: bool 
 
     Where nothing was found so far that it may decide, this is put off: `last` asks for it.
     """
-    if collector.has_heard or (collector.is_quiet and not last):
+    if collector.has_outcome or (collector.is_quiet and not last):
         return
     several = list(numbered(text, lines))
     if lines > MOST_LINES or several[:1] == [] or several[0][0] > 1:
-        collector.hear(Outcome(_last_result(several)))
+        collector.take_outcome(Outcome(_last_result(several)))
         return
     found = outcome_of(several)
     if len(several) == 1:  # whoever quotes one line asks about it
         found = found._replace(asks_for_rdma=True)
-    collector.hear(found._replace(is_whole=True))
+    collector.take_outcome(found._replace(is_whole=True))
 
 
 def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
