@@ -33,6 +33,9 @@ SIW = Path("/lib/modules", os.uname().release, "updates/siw.ko")  # lab/siw_modu
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"needs(what): of a guest, one of {sorted(HAS.items())}")
+    config.addinivalue_line(
+        "markers", "stock: on Debian's stock kernel in the long form; so is what it alone has"
+    )
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
     config.addinivalue_line("markers", "long: not in the short form")
     config.addinivalue_line("markers", "sampled(n): the short form takes one in n of its cases")
@@ -64,6 +67,7 @@ def in_short(item: pytest.Item) -> bool:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what was collected outside its lab: these tests load modules and remove interfaces.
 
@@ -83,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if lab != here:
             item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
         for mark in item.iter_markers("needs"):
+            if mark.args[0] in HAS["qemu"] - HAS["uml"]:
+                item.add_marker("stock")
             if machine and mark.args[0] not in here_is:
                 item.add_marker(pytest.mark.skip(reason=f"{machine} has no {mark.args[0]}"))
 

@@ -10,7 +10,7 @@ import pytest
 from lab.attempt import until
 from lab.resources import cm_listeners
 
-pytestmark = pytest.mark.needs("siw")
+pytestmark = [pytest.mark.needs("siw"), pytest.mark.stock]
 
 ADDRESS = "192.0.2.1"
 READY_SECONDS = 30.0
