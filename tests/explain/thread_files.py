@@ -22,7 +22,18 @@ from rdmadiag.frozen import dataclass
 FOLDER: Final = Path(__file__).parent / "threads"
 FRESH: Final = "fresh"
 """The folder of the threads that no rule was written from."""
-EXAMS: Final = ("exam", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+EXAMS: Final = (
+    "exam",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
 Each was gathered after the one before had been scored. The last one is unread; the others have
