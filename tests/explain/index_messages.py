@@ -61,8 +61,7 @@ def words() -> str:
     some = [(number, each) for number, each in enumerate(map(Message, rows())) if each.labels]
     for number, each in some:
         for word in features("\n".join((*each.pieces, each.condition))):
-            if " " not in word:
-                having[word].append(number)
+            having[word].append(number)
     lines = []
     squares = [0.0] * len(rows())
     for word, numbers in sorted(having.items()):

@@ -6,7 +6,8 @@ trouble; those of logs without trouble speak of none. Each step goes against the
 and the steps of a weight become the smaller, the more of them it had (Adagrad). Both kinds of texts
 count the same in sum. Weights that are next to nothing are left out.
 
-With "apart" it writes nothing: it prints how weights learned of nine tenths, by thread and by
+The first line of the table has a digest of those lines, which a test compares. With "apart" it
+writes nothing: it prints how weights learned of nine tenths, by thread and by
 stack, weigh the texts of the tenth. So are threads scored: by weights of others.
 """
 
@@ -22,8 +23,8 @@ from rdmadiag.explain.log.learned.trouble import Weights, features_of
 from rdmadiag.explain.log.whole import lines_of, needs_look
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
-from tests.explain.learned import by_stack, by_thread, fold
-from tests.explain.score import CORPORA, collected
+from tests.explain.learned import by_stack, by_thread, digest, fold
+from tests.explain.score import CORPORA, Excerpt, collected
 from tests.explain.score import FOLDER as CORPUS
 from tests.explain.score import read as read_corpus
 from tests.explain.thread_files import Thread, read
@@ -59,17 +60,31 @@ def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
 
 def texts(threads: Iterable[Thread] | None = None) -> tuple[Text, ...]:
     """Threads and excerpts; nothing that the project knew before, or of the newest exam."""
+    rows = [text_of(lines, fails, thread) for lines, fails, thread in _of_threads(threads)]
+    return (*rows, *_of_corpus())
+
+
+def source() -> str:
+    """The digest of the lines that the table is learned from."""
+    rows = [(lines, fails) for lines, fails, _ in _of_threads()]
+    excerpts = [(each.log, each.fails) for each in _excerpts()]
+    return digest((*rows, *excerpts, ROUNDS, STEP, SHRINK, FEWEST, LIGHTEST, MOST_LINES))
+
+
+def _of_threads(threads: Iterable[Thread] | None = None) -> list[tuple[str, bool, Thread]]:
     every = read() if threads is None else threads
     some = [each for each in every if not (each.unread or each.seen)]
-    rows = [text_of(row.lines, row.fails, thread) for thread in some for row in thread.rows]
-    return (*rows, *_of_corpus())
+    return [(row.lines, row.fails, thread) for thread in some for row in thread.rows]
+
+
+def _excerpts() -> list[Excerpt]:
+    names = (*CORPORA, "stacks")
+    return [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]
 
 
 @cache
 def _of_corpus() -> tuple[Text, ...]:
-    names = (*CORPORA, "stacks")
-    some = [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]
-    return tuple(text_of(each.log.decode("utf-8", "replace"), each.fails) for each in some)
+    return tuple(text_of(e.log.decode("utf-8", "replace"), e.fails) for e in _excerpts())
 
 
 def taught(some: Sequence[Text]) -> Weights:
@@ -157,7 +172,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     weights = taught(some)
     rows = [("", f"{weights.alone:.2f}"), *((e, f"{w:.2f}") for e, w in weights.of.items())]
-    text = table("feature, weight", rows).replace("tests.explain.learn`", f"{__spec__.name}`")
+    text = table(f"feature, weight; {source()}", rows).replace(
+        "tests.explain.learn`", f"{__spec__.name}`"
+    )
     (FOLDER / "trouble.tsv").write_text(text, "utf-8")
     print(f"trouble.tsv: {len(rows)} rows, {len(text.encode())} bytes")
     return 0

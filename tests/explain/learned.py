@@ -1,17 +1,16 @@
 """What `explain` learns of the threads, and how it is held apart when it is measured.
 
-A reading of a row may use cases of other threads alone, or of other stacks: threads, or stacks,
-are drawn into ten folds by a hash, and the cases of nine are the table for the tenth.
+A reading of a row may use what other threads alone taught, or other stacks: threads, or stacks,
+are drawn into ten folds by a hash, and nine of them teach what reads the tenth.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.explain.log.learned.cases import Cases, made
-from tests.explain.thread_files import Row, Thread, read
+from tests.explain.thread_files import Row, Thread
 
 FOLDS: Final = 10
 Example = tuple[Thread, Row]
@@ -49,21 +48,9 @@ def fold(name: str) -> int:
     return int(blake2b(name.encode(), digest_size=4).hexdigest(), 16) % FOLDS
 
 
-class Apart:
-    """For each row the cases of other threads, or of other stacks."""
-
-    def __init__(
-        self, apart: Callable[[Thread], str], threads: Sequence[Thread] | None = None
-    ) -> None:
-        self._apart = apart
-        some = examples(read() if threads is None else threads)
-
-        @cache
-        def without(number: int) -> Cases:
-            return taught([each for each in some if fold(apart(each[0])) != number])
-
-        self._without = without
-
-    def cases(self, thread: Thread) -> Cases:
-        """None of its own among them."""
-        return self._without(fold(self._apart(thread)))
+def digest(said: Iterable[object]) -> str:
+    """Of what a table was learned from, for its first line: a test compares it."""
+    found = blake2b(digest_size=12)
+    for each in said:
+        found.update(f"{each!r}\n".encode())
+    return found.hexdigest()

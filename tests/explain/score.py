@@ -26,7 +26,7 @@ from pathlib import Path
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import read_end
-from rdmadiag.explain.log.learned.cases import Cases
+from rdmadiag.explain.log.learned.model import Model
 from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.explain.log.outcome import read_outcome
 from rdmadiag.explain.log.scan import collect
@@ -166,14 +166,14 @@ def collected(log: bytes) -> Collector:
     return collect(_SIEVE.segments(io.BytesIO(log)))
 
 
-def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None = None) -> Score:
+def score(excerpt: Excerpt, model: Model | None = None, trouble: Weights | None = None) -> Score:
     """Explain it, as the command would; with others than the package's, where given."""
     collector = collected(excerpt.log)
     if _SIEVE.whole:
         read_whole(collector, _SIEVE.whole, trouble)
     read_outcome(collector, _SIEVE.end, _SIEVE.lines)
     read_end(collector, _SIEVE.end, _SIEVE.lines)
-    account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
+    account = collector.account(_SIEVE.lines, _SIEVE.bytes, model)
     found = account.first or next((each for each in account.notes if each.causes), None)
     return Score(excerpt, found, account)
 

@@ -42,7 +42,7 @@ def test_every_label_is_one_of_the_registry() -> None:
         ("ERROR rdma mgr: link of mlx5_1 is down", "port-down"),
         ("IBDevice error: P_Key 0x8001 is not in the table", "pkey-index"),
         ("rdma: fatal: Too many open files", "open-files-limit"),
-        ("ERROR rdma server: address already in use", "tcp-port-taken"),
+        ("ERROR rdma server: address already in use", "cm-port-taken"),
         ("ERROR rdma: DMAR fault while reading", "iommu-fault"),
     ],
 )

@@ -145,7 +145,6 @@ def test_trouble_of_rdma_never_passes(log: str) -> None:
         ("nvme nvme0: failed to initialize PI MR pool sized 64 for QID 1", "mr-exhausted"),
         ("rdma: setting up protection domain, no context found", "no-rdma-at-address"),
         ("systemd-modules-load[9]: Failed to find module 'ib_umad'", "kernel-module-missing"),
-        ("ibwarn: [7] get: can't open SMI UMAD port (siw0:1)", "device-lacks-capability"),
         ("mlx5_core 0000:01:00.0: CREATE_TIR(0x900) op_mod(0x0) failed,", "driver-refused"),
         (
             "NCCL WARN Call to ibv_create_cq failed with error No space left on device",

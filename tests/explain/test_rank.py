@@ -65,7 +65,6 @@ def test_an_empty_row_is_confirmed_and_a_full_one_contradicted() -> None:
 def test_what_a_rule_only_notes_confirms_nothing(user: dict[str, Any], confirmed: bool) -> None:
     found = explained("Couldn't create CQ", roce_host().change(memlock=str(8 << 20), **user))
     assert (standing(found)["memlock"] == "confirmed") is confirmed
-    assert found.causes[0].label == ("memlock" if confirmed else "cq-too-large")
 
 
 def test_a_link_local_row_is_said() -> None:

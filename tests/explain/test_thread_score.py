@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rdmadiag.explain.log.learned.model import NOTHING
+from rdmadiag.explain.log.learned.trouble import Weights
 from tests.explain.thread_files import Row, Thread, read
 from tests.explain.thread_score import (
     Case,
@@ -81,10 +83,12 @@ def test_parts_and_cells() -> None:
     assert table([cells("all", cases)]).count("\n") == 2
 
 
-@pytest.mark.slow  # models are learned
 def test_the_tables_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tests.explain.learn_model.taught", lambda _: NOTHING)
+    monkeypatch.setattr("tests.explain.learn_trouble.texts", lambda _: ())
+    monkeypatch.setattr("tests.explain.learn_trouble.taught", lambda _: Weights(0.0, {}))
     some = [each for each in read() if not each.seen][:4]
     monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
     some.append(replace(some[0], address="https://b", path=Path("exam/a.toml")))

@@ -1,4 +1,5 @@
-"""How well `explain --log` reads threads of the field: `python -m tests.explain.thread_score`.
+"""How well `explain --log` reads threads of the field: `python -m tests.explain.thread_score`
+(with scikit-learn, since models are learned: `pip install --group learn`).
 
 A row counts
   named, first  of the rows with a label: it, or another that is as true, is among the causes of
@@ -24,12 +25,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from rdmadiag.explain.log.learned.cases import NOTHING, Cases
 from rdmadiag.explain.log.learned.chances import Basis
+from rdmadiag.explain.log.learned.model import NOTHING, Model
 from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.frozen import dataclass
-from tests.explain.learn_trouble import Others, texts
-from tests.explain.learned import Apart, by_stack, by_thread, fold
+from tests.explain import learn_model, learn_trouble
+from tests.explain.learned import by_stack, by_thread, fold
 from tests.explain.score import Excerpt, score
 from tests.explain.thread_files import EXAMS, Row, Thread, read
 
@@ -76,10 +77,10 @@ def part_of(thread: Thread) -> str:
 
 
 def explained(
-    thread: Thread, row: Row, cases: Cases | None = None, trouble: Weights | None = None
+    thread: Thread, row: Row, model: Model | None = None, trouble: Weights | None = None
 ) -> Case:
     """Explain it, as the command would; with what was learned of others, where it is given."""
-    one = score(Excerpt(row.id, {}, row.lines.encode()), cases, trouble)
+    one = score(Excerpt(row.id, {}, row.lines.encode()), model, trouble)
     rests_on = one.found.rests_on if one.found else None
     return Case(thread, row, one.labels, not one.as_ok, one.false, rests_on)
 
@@ -210,21 +211,17 @@ def main(arguments: Sequence[str]) -> int:
     every = list(read())
     threads = [each for each in every if only in ("", part_of(each))]
     rows = [(thread, row) for thread in threads for row in thread.rows]
-    others = Apart(by_thread, every)
-    stacks = Apart(by_stack, every)
-    some = texts(every)
-    trouble = Others(by_thread, some)
-    cases = [
-        explained(thread, row, others.cases(thread), trouble.weights(thread))
-        for thread, row in rows
-    ]
-    lines = list(by_part("explain, other threads", cases))
-    trouble = Others(by_stack, some)
-    apart = [
-        explained(thread, row, stacks.cases(thread), trouble.weights(thread))
-        for thread, row in rows
-    ]
-    lines += by_part("explain, other stacks", apart)
+    some, texts = learn_model.known(every), learn_trouble.texts(every)
+    lines, readings = [], []
+    for name, by in (("other threads", by_thread), ("other stacks", by_stack)):
+        models, troubles = learn_model.Others(by, some), learn_trouble.Others(by, texts)
+        cases = [
+            explained(thread, row, models.model(thread), troubles.weights(thread))
+            for thread, row in rows
+        ]
+        lines += by_part(f"explain, {name}", cases)
+        readings.append(cases)
+    cases = readings[0]
     nothing = Weights(0.0, {})
     lines += by_part("nothing learned", [explained(*each, NOTHING, nothing) for each in rows])
     lines += by_part("grep", [grepped(thread, row) for thread, row in rows])
@@ -237,8 +234,8 @@ def main(arguments: Sequence[str]) -> int:
     for part in ("open", "held apart", "fresh", *EXAMS):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
-        some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)
-        print(table(cells(stack, of) for stack, of in some if of))
+        parts = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)
+        print(table(cells(stack, of) for stack, of in parts if of))
     if "rows" in arguments:
         print(
             "\n" + "\n".join(_text(each) for each in cases if each.part == "open" and _wrong(each))

@@ -55,12 +55,13 @@ from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.learned.cases import Cases
+    from rdmadiag.explain.log.learned.model import Model
     from rdmadiag.explain.log.meaning import Meaning
     from rdmadiag.explain.log.outcome import Outcome
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
+MOST_AROUND: Final = 3  # lines of trouble with those around them
 
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
@@ -73,6 +74,9 @@ class Collector:
     """Takes sayings in the order of their lines."""
 
     def __init__(self) -> None:
+        self.whole = ""
+        """All of a short log."""
+        self._around: list[bytes] = []  # what stands around the first lines that were taken
         self._groups: dict[Key, Group] = {}
         self._beside: dict[Key, Group] = {}  # trouble beside lines of RDMA
         self._ended: dict[Key, Group] = {}  # aftermath whose message suggests causes
@@ -150,6 +154,11 @@ class Collector:
             self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
         else:
             self._add_group(number, meaning, self._groups)
+
+    def look_around(self, text: bytes) -> None:
+        """A line of trouble and what stands above and below it: of the first few."""
+        if len(self._around) < MOST_AROUND:
+            self._around.append(text)
 
     def note_end(self, number: int, text: str) -> None:
         """How a program ended."""
@@ -280,8 +289,8 @@ class Collector:
         else:
             self._dropped += 1
 
-    def account(self, lines: int, size: int, cases: "Cases | None" = None) -> Account:
-        """All of it, in order; `cases` are those that were learned, else the package's."""
+    def account(self, lines: int, size: int, model: "Model | None" = None) -> Account:
+        """All of it, in order; `model` is what was learned of causes, else the package's."""
         self._hear_talk()
         self._pass_over_fallbacks()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
@@ -298,7 +307,8 @@ class Collector:
             groups += words
         weigh(groups, self._settings.values())
         hear(groups, [each.text for each in self._unknown.values()])
-        recall(groups, [each.text for each in self._unknown.values()], cases)
+        around = b"\n".join(self._around).decode("utf-8", "replace")
+        recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
         suspect(groups)
         words = [each for each in words if each.meaning.causes]
         groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]

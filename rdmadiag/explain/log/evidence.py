@@ -5,13 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rdmadiag.explain.causes import remedy, stated
+from rdmadiag.explain.calls import causes
+from rdmadiag.explain.causes import Known, remedy, stated
+from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
-from rdmadiag.explain.log.kind import CRASH, EXACT, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.kind import CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
 from rdmadiag.facts.attempt import Stage
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.learned.cases import Cases
+    from rdmadiag.explain.log.fields import Fields
+    from rdmadiag.explain.log.learned.model import Model
     from rdmadiag.explain.log.meaning import Meaning
     from rdmadiag.explain.log.settings import Setting
 
@@ -31,6 +34,7 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
                 first = stated(row.label)
                 rest = [each for each in meaning.causes if each.label != row.label]
                 group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES])
+                group.is_decided = True
 
 
 def _fits(label: str, meaning: "Meaning") -> bool:
@@ -65,33 +69,40 @@ def hear(groups: Iterable[Group], unknown: Sequence[str]) -> None:
         group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 
 
-def recall(groups: Iterable[Group], unknown: Sequence[str], cases: "Cases | None") -> None:
-    """What similar cases of other logs had, and what similar messages tell."""
+def recall(
+    groups: Iterable[Group],
+    unknown: Sequence[str],
+    whole: str,
+    around: str,
+    model: "Model | None",
+) -> None:
+    """What the log's words say of each cause, and what similar messages do.
+
+    `whole` is all of a short log; of a longer one, where it is empty, the lines that are kept stand
+    for it, and what is `around` the first of them.
+    """
     lines = [*(each.text for each in groups), *unknown]
     if not lines:
         return
     from rdmadiag.explain.log.catalogue.alike import votes_alike
-    from rdmadiag.explain.log.learned.cases import shipped
     from rdmadiag.explain.log.learned.chances import chance
+    from rdmadiag.explain.log.learned.model import shipped
     from rdmadiag.explain.log.meaning import used
-    from rdmadiag.explain.log.recall import ALIKE, basis, recalled, voted
+    from rdmadiag.explain.log.recall import LIKELY, basis, recalled, voted
 
-    cases = shipped() if cases is None else cases
     said = "\n".join(dict.fromkeys(lines))
-    near = cases.near(said)
-    of_cases = cases.votes(near)
+    shares = (shipped() if model is None else model).shares(whole or f"{around}\n{said}")
     of_messages, close = votes_alike(said)
-    alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
     for group in groups:
         meaning = group.meaning
         if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in EXACT:
             continue
         given = meaning.causes
-        if not given and not alike and not close:
+        at, facts = meaning.fields.platform, used(meaning.fields)
+        learned = voted(shares, at, facts)
+        if not given and not close and max(learned.values(), default=0.0) < LIKELY:
             continue
         rule = meaning.what != IN_WORDS and bool(given)
-        at, facts = meaning.fields.platform, used(meaning.fields)
-        learned = voted(of_cases, at, facts)
         printed = voted(of_messages, at, facts)
         several = recalled(given, learned, printed, MOST_CAUSES, _weight(group))
         look = meaning.next
@@ -120,10 +131,33 @@ def _labels(meaning: "Meaning") -> set[str]:
 
 def _weight(group: Group) -> float:
     """Of the first cause that is given."""
-    from rdmadiag.explain.log.recall import OF_RULE, OF_SURE, OF_WORDS
+    from rdmadiag.explain.log.recall import (
+        OF_COMPLETION,
+        OF_DECIDED,
+        OF_RULE,
+        OF_SURE,
+        OF_WORDS,
+    )
 
     what, found = group.meaning.what, group.meaning.fields
     if what == IN_WORDS or not group.meaning.causes:
         return OF_WORDS
-    has_number = found.errno is not None or found.status is not None
-    return OF_SURE if what != MESSAGE and (has_number or group.has_one_cause) else OF_RULE
+    if group.is_decided or what in (CRASH, HANGS):
+        return OF_DECIDED
+    if group.has_one_cause:
+        return OF_SURE
+    usual = _usual(found) if what != MESSAGE else ()
+    if usual and group.meaning.causes[0].label != usual[0].label:
+        return OF_DECIDED
+    if found.status is not None:
+        return OF_COMPLETION
+    return OF_SURE if what != MESSAGE and found.errno else OF_RULE
+
+
+def _usual(found: "Fields") -> tuple[Known, ...]:
+    """The causes of its number, whatever stands around it."""
+    if found.status and (row := completion(found.status)):
+        return row.causes
+    if found.errno and found.stage:
+        return causes(found.errno, found.stage, found.platform)
+    return ()

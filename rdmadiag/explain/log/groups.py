@@ -47,6 +47,7 @@ class Group:
     peers: dict[str, None] = field(default_factory=dict)
     clock: tuple[str, float] | None = None
     has_one_cause: bool = False  # that the rule names
+    is_decided: bool = False  # what was set decides between its causes
     rests_on: "Basis | None" = None
     probability: float | None = None
 

@@ -1,8 +1,8 @@
-"""The causes of a failure by all witnesses: a rule, similar cases of the field, similar messages.
+"""The causes of a failure by all witnesses: a rule, the words of the log, similar messages.
 
-A cause has of a rule one share by its place, and of each of the others its share of their votes;
-the greatest sum is first. The weights were chosen on exams as the programs of before had read them
-that had not learned them, with the cases of other threads: see tests/explain/threads/SCORES.md.
+A cause has of a rule one share by its place, and of each of the others the share that they give
+it; the greatest sum is first. The weights were chosen on an exam that nothing had been learned of:
+see tests/explain/threads/SCORES.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,26 @@ from rdmadiag.explain.causes import CAUSES, Known, possible, thunderbolt
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.log.learned.chances import Basis
 
-OF_RULE: Final = 1.75
+OF_RULE: Final = 0.75
 """What the first cause of a rule weighs, the second half of it, and so on."""
-OF_SURE: Final = 3.5
-"""The same of a number, which what shares words with the line mostly has not, and of a sign that
-has one cause alone.
+OF_DECIDED: Final = 5.0
+"""The same where what stands around it made another cause than the usual one the first."""
+OF_SURE: Final = 3.0
+"""The same of an errno, which a log's words mostly do not say, and of a sign that has one cause
+alone.
 """
-OF_WORDS: Final = 0.5
+OF_COMPLETION: Final = 0.5
+"""The same of a completion's status: many causes end in the same."""
+OF_WORDS: Final = 0.25
 """The same where no rule is met, but for words."""
-OF_CASES: Final = 2.0
-OF_MESSAGES: Final = 2.0
-"""What the votes of cases, and of messages, weigh together."""
-MOST_OF_CASES: Final = 8
+OF_MODEL: Final = 3.0
+OF_MESSAGES: Final = 1.5
+"""What the model's shares, and the votes of messages, weigh together."""
+MOST_OF_MODEL: Final = 8
 MOST_OF_MESSAGES: Final = 6
-"""Causes of those with the most votes that are heard."""
-ALIKE: Final = 0.5
-"""Likeness from which a case's cause is named where nothing else is."""
+"""The greatest of them that are heard."""
+LIKELY: Final = 0.25
+"""What a cause is named from where no rule names one."""
 _OF_A_MAC: Final = frozenset(row.label for row in thunderbolt.ROWS)
 
 Votes = Mapping[Known, float]
@@ -56,7 +60,7 @@ def fits(label: str, platform: str) -> bool:
 def recalled(
     given: Sequence[Known], learned: Votes, printed: Votes, most: int, weight: float
 ) -> tuple[Known, ...]:
-    """All, each once: `learned` of cases, `printed` of messages that share words with the log.
+    """All, each once: `learned` of the model, `printed` of messages that share words with the log.
 
     `weight` is that of the first that is given; at one sum what is given is first.
     """
@@ -64,7 +68,7 @@ def recalled(
     every: dict[str, Known] = {}
     for several in (
         [(each, weight / place) for place, each in enumerate(given, 1)],
-        [(each, OF_CASES * share) for each, share in [*learned.items()][:MOST_OF_CASES]],
+        [(each, OF_MODEL * share) for each, share in [*learned.items()][:MOST_OF_MODEL]],
         [(each, OF_MESSAGES * share) for each, share in [*printed.items()][:MOST_OF_MESSAGES]],
     ):
         for each, sum_ in several:

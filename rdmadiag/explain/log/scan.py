@@ -113,6 +113,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
 def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
     if is_of_a_link(meaning.word):  # with its own numbers: each time of each link counts
         meaning = replace(meaning, fields=fields(candidate.line.decode("utf-8", "replace")))
+    if meaning.kind is not Kind.NOTE and meaning.setting is None:
+        collector.look_around(b"\n".join((candidate.above, candidate.line, candidate.after)))
     if meaning.is_other or (meaning.is_beside and not stands_in_a_job(candidate)):
         collector.note_apart(candidate.number, meaning)
     else:

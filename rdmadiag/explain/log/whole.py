@@ -45,6 +45,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     """
     _take_bare(collector, text)
     lines = lines_of(text)
+    collector.whole = "\n".join(line for _, line in lines)
     if not lines or not needs_look(collector, lines):
         return
     said = [line for _, line in lines]

@@ -1,10 +1,9 @@
 """Causes of the messages that share words with a line which is none of them.
 
 What another stack, or another release, prints of the same trouble has most of its words. The
-words of a row are those of its message and of its condition; pairs of words are left out, and
-words that more than MOST rows have. `words.tsv` has them, each with its weight and the numbers of
-its rows, below the length of each row's vector: `python -m tests.explain.index_messages` writes it
-from the tables.
+words of a row are those of its message and of its condition; words that more than MOST rows have
+are left out. `words.tsv` has them, each with its weight and the numbers of its rows, below the
+length of each row's vector: `python -m tests.explain.index_messages` writes it from the tables.
 
 >>> next(iter(votes_alike("zap: could not lock the buffer: raise the memlock limit")[0]))
 'memlock'

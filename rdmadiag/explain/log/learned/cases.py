@@ -1,4 +1,4 @@
-"""Cases of the field that share words with a log, and the causes that those had.
+"""Cases of the field, or messages, that share words with a log, and the causes that those had.
 
 A word weighs the more, the fewer cases have it: log((cases + 1) / (those with it + 0.5)). How
 like two are is the cosine of what they share. The nearest whose cause is known vote for it.
@@ -15,9 +15,6 @@ from rdmadiag.explain.log.learned.features import features
 from rdmadiag.frozen import dataclass
 
 FOLDER: Final = os.path.dirname(__file__)
-VOTERS: Final = 8
-STEEP: Final = 1.5
-"""A case votes with its likeness to this power."""
 _ALSO: Final = 0.6
 """What its further labels weigh."""
 
@@ -63,10 +60,11 @@ class Cases:
         ]
         return tuple(sorted(found, key=lambda each: (-each.likeness, each.case)))
 
-    def votes(
-        self, near: Iterable[Near], voters: int = VOTERS, steep: float = STEEP
-    ) -> dict[str, float]:
-        """The share of the votes that each cause of the nearest has, the greatest first."""
+    def votes(self, near: Iterable[Near], voters: int, steep: float) -> dict[str, float]:
+        """The share of the votes that each cause of the nearest has, the greatest first.
+
+        So many `voters` whose cause is known vote, each with its likeness to the power `steep`.
+        """
         known = (each for each in near if self.cases[each.case].labels)
         votes: Counter[str] = Counter()
         for _, each in zip(range(voters), known, strict=False):
@@ -112,7 +110,3 @@ def shipped() -> Cases:
     cases = (Case(tuple(filter(None, each.split(","))), float(length)) for each, length in rows)
     words = (line.partition("\t") for line in lines_of("words"))
     return Cases(tuple(cases), {word: rest for word, _, rest in words})
-
-
-NOTHING: Final = Cases((), {})
-"""Where nothing was learned."""

@@ -1,7 +1,7 @@
 """How often the first cause was the right one, in readings of logs that nothing was tuned to.
 
-What a rule of this program names, and what the most similar cases of other threads had, are
-nearly independent: where both say the same, it is mostly so.
+What a rule of this program names, and what the model makes of the log's words, are nearly
+independent: where both say the same, it is mostly so.
 """
 
 from enum import StrEnum
@@ -20,9 +20,9 @@ _STEPS: Final = 20
 class Basis(StrEnum):
     """What the first cause rests on."""
 
-    BOTH = "both"  # a rule, and the cases that are most like it
-    RULE = "rule"  # those cases had another, or there are none
-    WORDS = "words"  # no rule: words, and similar cases
+    BOTH = "both"  # a rule, and the words of the log
+    RULE = "rule"  # its words say another, or none is known
+    WORDS = "words"  # no rule: words, and similar messages
 
 
 @dataclass(frozen=True, slots=True)
