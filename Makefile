@@ -90,6 +90,7 @@ lab-shell: $(VENV)/ready
 
 # How well `explain --log` reads the corpus; CORPUS="a.txt b.txt" takes others of the same form.
 score: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group learn
 	$(BIN)/python -m tests.explain.score $(CORPUS)
 	$(BIN)/python -m tests.explain.thread_score
 

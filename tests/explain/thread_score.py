@@ -7,9 +7,9 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in ten parts: those that rules were written from, those held apart, those that
+Threads stand in parts: those that rules were written from, those held apart, those that
 the project knew before, those of the folder `fresh`, gathered after the rules were written, and
-those of the nine folders EXAMS, gathered one after the other to be read once: of the newest only
+those of the folders EXAMS, gathered one after the other to be read once: of the newest only
 sums are printed, and nothing is learned. With the name of such a folder, or "open", as its
 argument it reads that part alone.
 
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Which of the eight it stands in."""
+        """Which part it stands in."""
         return part_of(self.thread)
 
 

@@ -1,4 +1,4 @@
-"""What decides between the causes of a failure: settings, the words around it, similar cases."""
+"""What decides between the causes of a failure: settings, words, similar messages."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
