@@ -13,6 +13,7 @@ from rdmadiag.explain.remedies import (
     ACTIVE_MTU,
     ASK_PEER,
     CRASH_REPORTS,
+    DEVICES_OF_BOTH,
     DMESG,
     GIDS,
     LEFTOVERS,
@@ -21,7 +22,9 @@ from rdmadiag.explain.remedies import (
     PATH,
     PING_OF_MTU,
     PREFLIGHT,
+    PREFLIGHT_AT_PEER,
     PROVIDERS,
+    SHORTER,
     THUNDERBOLT_SPEED,
     Lines,
     fill,
@@ -339,7 +342,7 @@ def _usual(attempt: Attempt) -> Lines:
 _REFUSED: Final = (
     "# give both ends the same --secret-file, or neither one",
     "rdmadiag --version   # on both hosts",
-    "rdmadiag preflight   # at the peer",
+    PREFLIGHT_AT_PEER,
 )
 _CHOOSE: Final = (
     GIDS,
@@ -349,7 +352,7 @@ _SAME_OPTIONS: Final = ("# start both ends with the same --qp, --bytes and --ite
 _PORTS: Final = ("rdmadiag preflight   # here and at the peer",)
 
 _AFTER_MISMATCH: Final[dict[str, Lines]] = {
-    "link_layer_mismatch": ("rdmadiag devices   # here and at the peer: which one is meant?",),
+    "link_layer_mismatch": (DEVICES_OF_BOTH,),
     "port_not_active": _PORTS,
     "not_permitted": _PORTS,
     "mtu_above_port": (ACTIVE_MTU,),
@@ -357,7 +360,6 @@ _AFTER_MISMATCH: Final[dict[str, Lines]] = {
     "payload_bytes_mismatch": _SAME_OPTIONS,
     "iterations_mismatch": _SAME_OPTIONS,
 }
-_SHORTER: Final = "# another time: fewer --iterations, or a longer --deadline"
 
 _AFTER_OUTCOME: Final[dict[tuple[str, Outcome], Lines]] = {
     ("linux", Outcome.PEER_REFUSED): _REFUSED,
@@ -371,8 +373,8 @@ _AFTER_OUTCOME: Final[dict[tuple[str, Outcome], Lines]] = {
         *PATH["darwin"],
         NO_REPEAT,
     ),
-    ("linux", Outcome.LATE): (_SHORTER,),
-    ("darwin", Outcome.LATE): (_SHORTER, "rdmadiag preflight   # before any further RTR"),
+    ("linux", Outcome.LATE): (SHORTER,),
+    ("darwin", Outcome.LATE): (SHORTER, "rdmadiag preflight   # before any further RTR"),
     ("linux", Outcome.PEER_FAILED): (ASK_PEER,),
     ("darwin", Outcome.PEER_FAILED): (ASK_PEER,),
     ("linux", Outcome.PEER_LOST): (ASK_PEER, *PATH["linux"]),

@@ -9,7 +9,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, stated
-from rdmadiag.explain.remedies import DMESG_OF_RDMA, PATH, PING_OF_MTU, PREFLIGHT_ON, Lines
+from rdmadiag.explain.remedies import (
+    DMESG_OF_RDMA,
+    MTU_OF_BOTH,
+    PATH,
+    PING_OF_MTU,
+    PREFLIGHT_ON,
+    SWITCHES,
+    UDP_OF_ROCE,
+    Lines,
+)
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Arrived, Attempt, Outcome
 from rdmadiag.facts.ib import GidType, PortState, QpType
@@ -17,10 +26,8 @@ from rdmadiag.facts.ib import GidType, PortState, QpType
 RETRY_EXCEEDED: Final = 12
 """IBV_WC_RETRY_EXC_ERR: no acknowledgement came either."""
 
-_UDP: Final = "sudo nft list ruleset   # here and at the peer: does UDP port 4791 pass?"
-_SWITCH: Final = "# switches, security groups: RoCE v2 is UDP port 4791, in both directions"
 _LINK: Final = ("rdma link show", DMESG_OF_RDMA, PREFLIGHT_ON)
-_FRAMES: Final = (PING_OF_MTU, "ip link show   # here and at the peer; and the switch's MTU")
+_FRAMES: Final = (PING_OF_MTU, MTU_OF_BOTH)
 
 
 def is_lost_data(attempt: Attempt) -> bool:
@@ -65,7 +72,9 @@ def remedy(attempt: Attempt) -> Lines:
     """Templates of what to look at on the way."""
     if _only_small(attempt):
         return (*_FRAMES, *PATH[attempt.platform])
-    filters = (_UDP, _SWITCH) if _is_roce_v2(attempt) and attempt.platform == "linux" else ()
+    filters = (
+        (UDP_OF_ROCE, SWITCHES) if _is_roce_v2(attempt) and attempt.platform == "linux" else ()
+    )
     return (*filters, *PATH[attempt.platform])
 
 

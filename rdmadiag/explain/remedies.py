@@ -44,6 +44,14 @@ LOG: Final = {"linux": (DMESG,), "darwin": (MAC_LOG,)}
 ASK_PEER: Final = "# look at what the peer printed: it names what failed{away}"
 CAUSE_AT_PEER: Final = "# the cause is at the peer: look at what it printed, and at its kernel log"
 AT_PEER: Final = "# at the peer: look at what it printed, and at its kernel log"
+PREFLIGHT_AT_PEER: Final = "rdmadiag preflight   # at the peer"
+DEVICES_OF_BOTH: Final = "rdmadiag devices   # here and at the peer: which one is meant?"
+ROUTE: Final = "ip route get {target}   # by which interface, and from which address?"
+LISTENING_AT_PEER: Final = "ss -tln   # at the peer: does it listen, and at which address and port?"
+FIREWALL: Final = "sudo nft list ruleset   # here and at the peer: what is dropped or rejected?"
+UDP_OF_ROCE: Final = "sudo nft list ruleset   # here and at the peer: does UDP port 4791 pass?"
+SWITCHES: Final = "# switches, security groups: RoCE v2 is UDP port 4791, in both directions"
+MTU_OF_BOTH: Final = "ip link show   # here and at the peer; and the MTU of the switch"
 ONLY_TCP: Final = "# this is TCP between the ends, not RDMA yet"
 LOCAL_NETWORK: Final = (
     "# No route to host? Settings, Privacy and Security, Local Network: allow the terminal"
@@ -61,6 +69,13 @@ LIBRARIES: Final = (
     "dpkg -l libibverbs1 ibverbs-providers || rpm -q libibverbs   # as new as the host's driver?",
     IN_CONTAINER,
 )
+RESOURCES: Final = "rdmadiag resources{on}   # how many are in use, of how many, and by whom"
+QUEUE_PAIRS: Final = "rdma res show qp   # of each its state, while the program runs: ERR?"
+COUNTERS: Final = "rdmadiag counters{on} --interval 10   # which of them rise?"
+NAME_A_ROW: Final = (
+    "# name a row: -g INDEX, perftest -x INDEX, NCCL_IB_GID_INDEX=INDEX, UCX_IB_GID_INDEX=INDEX"
+)
+SHORTER: Final = "# another time: fewer --iterations, or a longer --deadline"
 LIMIT: Final = "ulimit -l"
 LIMIT_OF_SERVICE: Final = (
     "# raise it for a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit"
@@ -114,6 +129,7 @@ MAC_ADDRESS: Final = (
 )
 NO_REPEAT: Final = "# no second RTR before something has changed: failed ones wedge the driver"
 REBOOT: Final = "sudo shutdown -r now   # what has no owner any more goes with a reboot alone"
+IN_BRIDGE: Final = "ifconfig bridge0 | grep member   # is this port among them?"
 HOLDERS: Final = (
     "ioreg -r -l -c AppleThunderboltRDMAInterface -n {device}   # IOUserClientCreator: who holds it"
 )

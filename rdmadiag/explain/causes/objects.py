@@ -15,8 +15,10 @@ from rdmadiag.explain.remedies import (
     MAC_LOG,
     PARTITION_KEYS,
     PREFLIGHT,
+    QUEUE_PAIRS,
     RDMA_CGROUP,
     REBOOT,
+    RESOURCES,
 )
 from rdmadiag.facts.attempt import Stage
 
@@ -28,6 +30,12 @@ _DEVICE_AND_KIND: Final = (
 _RAISE_LIMIT: Final = (
     "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again"
 )
+_REGIONS: Final = (
+    "sudo rdma res show mr   # while it runs: lkey, rkey, length and pdn of each region"
+)
+_GPU_MEMORY: Final = "ls /sys/kernel/mm/memory_peers /sys/module/nvidia_peermem   # of GPU memory"
+_TAGS: Final = "ibv_devinfo -v -d {device} | grep -E 'tag matching|max_num_tags'"
+_TAGS_IN_SOFTWARE: Final = "# in software instead: UCX_RC_MLX5_TM_ENABLE=n UCX_DC_MLX5_TM_ENABLE=n"
 _INIT: Final = frozenset({Stage.INIT})
 
 ROWS: Final = (
@@ -39,6 +47,10 @@ ROWS: Final = (
             "wc 6": "the region's access flags do not allow the window",
             "wc 8": "the memory region's access flags do not allow it",
         },
+        linux=(
+            "rdmadiag capabilities{on}   # remote atomics, memory windows, on-demand paging?",
+            "# REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well, a window MW_BIND",
+        ),
     ),
     Cause(
         "acs-or-iommu",
@@ -59,7 +71,14 @@ ROWS: Final = (
         ),
         confirmed_by=("gpu-memory-unreachable",),
     ),
-    Cause("local-key-wrong", "the address or the local key of the buffer is wrong"),
+    Cause(
+        "local-key-wrong",
+        "the address or the local key of the buffer is wrong",
+        linux=(
+            _REGIONS,
+            "# buffer and lkey belong to one region, in the domain (pdn) of the queue pair",
+        ),
+    ),
     Cause(
         "memlock",
         "the limit on locked memory (ulimit -l) is too low",
@@ -74,14 +93,39 @@ ROWS: Final = (
         named_by=("memlock-too-low", "launcher-memlock-too-low"),
         stages=MAKING,
     ),
-    Cause("memory-kind", "the driver does not take this kind of memory"),
-    Cause("memory-not-mapped", "the memory is not mapped, or may not be written"),
-    Cause("memory-not-taken", "the memory or its access flags are not what the provider takes"),
+    Cause(
+        "memory-kind",
+        "the driver does not take this kind of memory",
+        linux=(
+            _GPU_MEMORY,
+            "# GPU memory by way of the host: NCCL_NET_GDR_LEVEL=LOC, UCX_IB_GPU_DIRECT_RDMA=no",
+            "# memory that is mapped from a file: tmpfs and huge pages can be registered",
+        ),
+    ),
+    Cause(
+        "memory-not-mapped",
+        "the memory is not mapped, or may not be written",
+        linux=(
+            "cat /proc/PID/maps   # is the address in it, and with w?",
+            _GPU_MEMORY,
+            "# memory that may not be written is registered without IBV_ACCESS_LOCAL_WRITE",
+        ),
+    ),
+    Cause(
+        "memory-not-taken",
+        "the memory or its access flags are not what the provider takes",
+        linux=(LIMIT, _GPU_MEMORY, DMESG),
+    ),
     Cause(
         "mr-exhausted",
         "all memory regions of the device are in use",
         {"darwin": "all memory regions of the device are in use: about 100"},
         darwin=(HOLDERS, "ibv_devinfo -v -d {device} | grep max_mr", PREFLIGHT),
+        linux=(
+            RESOURCES,
+            "ibv_devinfo -v -d {device} | grep max_mr",
+            "# end the programs that hold them, or register larger regions, and fewer",
+        ),
     ),
     Cause(
         "no-memory",
@@ -105,12 +149,25 @@ ROWS: Final = (
         linux=(CAUSE_AT_PEER, DMESG),
         darwin=(CAUSE_AT_PEER, MAC_LOG),
     ),
-    Cause("window-domain", "window and queue pair have different protection domains"),
+    Cause(
+        "window-domain",
+        "window and queue pair have different protection domains",
+        linux=(
+            "sudo rdma res show mr; sudo rdma res show qp   # while it runs: is pdn the same?",
+            "# region, window and queue pair are made in one protection domain",
+        ),
+    ),
     # --- domains and queues --------------------------------------------------------------
     Cause(
         "cq-exhausted",
         "all completion queues of the device are in use",
         {"darwin": "perhaps all completion queues of the device are in use: about 11"},
+        linux=(
+            RESOURCES,
+            "ibv_devinfo -v -d {device} | grep -w max_cq",
+            "# end the programs that hold them, or share one queue between queue pairs",
+        ),
+        darwin=(HOLDERS, REBOOT),
     ),
     Cause(
         "cq-overrun",
@@ -153,15 +210,35 @@ ROWS: Final = (
         darwin=(HOLDERS, "ibv_devinfo -d {device} | grep state   # PORT_DOWN?", PREFLIGHT, REBOOT),
         confirmed_by=("protection-domains-exhausted",),
     ),
-    Cause("qp-error", "perhaps the queue pair has had an error since RTR"),
+    Cause(
+        "qp-error",
+        "perhaps the queue pair has had an error since RTR",
+        linux=(
+            QUEUE_PAIRS,
+            DMESG_OF_RDMA,
+            "# the first completion that is no success and not flushed (5) says why",
+        ),
+    ),
     Cause(
         "qp-exhausted",
         "all queue pairs of the device are in use",
         {"darwin": "all queue pairs of the device are in use: one fewer than max_qp says"},
         darwin=(HOLDERS, REBOOT),
         confirmed_by=("queue-pairs-exhausted",),
+        linux=(
+            RESOURCES,
+            "ibv_devinfo -v -d {device} | grep -w max_qp",
+            "# end what holds them; or fewer: NCCL_IB_QPS_PER_CONNECTION=1, UCX_TLS=dc_x,self,sm",
+        ),
     ),
-    Cause("qp-state", "the queue pair is in a state that takes no requests"),
+    Cause(
+        "qp-state",
+        "the queue pair is in a state that takes no requests",
+        linux=(
+            "rdma res show qp   # of each its state, while the program runs: RTS?",
+            "# sends can be posted from RTS on, receives from INIT on; after ERR: connect anew",
+        ),
+    ),
     Cause(
         "qp-too-large",
         "more work requests than the device allows (max_qp_wr, max_sge)",
@@ -186,7 +263,14 @@ ROWS: Final = (
         "the program refuses one of its arguments, before it asks the device",
         linux=("# the line says which argument, and often its bounds",),
     ),
-    Cause("queue-full", "the queue is full"),
+    Cause(
+        "queue-full",
+        "the queue is full",
+        linux=(
+            "ibv_devinfo -v -d {device} | grep -E 'max_qp_wr|max_cqe'   # the most it can hold",
+            "# poll completions first; or a deeper queue: max_send_wr, of perftest -t",
+        ),
+    ),
     Cause(
         "rdma-cgroup",
         "a limit of the rdma cgroup is reached (rdma.max)",
@@ -197,7 +281,14 @@ ROWS: Final = (
         named_by=("rdma-cgroup-limit",),
         stages=OPENING | MAKING | {Stage.ALLOC_PD},
     ),
-    Cause("request-malformed", "the request does not fit the queue pair's attributes"),
+    Cause(
+        "request-malformed",
+        "the request does not fit the queue pair's attributes",
+        linux=(
+            "ibv_devinfo -v -d {device} | grep -E 'max_sge|max_qp_wr|atomic_cap'",
+            "# too much inline, too many buffers, a READ on UC or UD, a UD message above the MTU?",
+        ),
+    ),
     # --- what a queue pair is given ------------------------------------------------------
     Cause(
         "iwarp-needs-rdma-cm",
@@ -221,7 +312,25 @@ ROWS: Final = (
         linux=("getenforce", "sudo ausearch -m avc -ts recent", PARTITION_KEYS),
     ),
     # --- completions of no queue pair that we make ---------------------------------------
-    Cause("see-vendor-error", "the vendor error and the kernel's log may say more"),
-    Cause("tag-buffer-small", "the tagged buffer is smaller than the message"),
-    Cause("tag-consumed", "a message had consumed the tag already"),
+    Cause(
+        "see-vendor-error",
+        "the vendor error and the kernel's log may say more",
+        linux=(
+            "rdmadiag explain wc STATUS --vendor-err NUMBER   # as the line has them",
+            DMESG_OF_RDMA,
+        ),
+    ),
+    Cause(
+        "tag-buffer-small",
+        "the tagged buffer is smaller than the message",
+        linux=(
+            "# post a receive of that tag that is as large as its longest message",
+            _TAGS_IN_SOFTWARE,
+        ),
+    ),
+    Cause(
+        "tag-consumed",
+        "a message had consumed the tag already",
+        linux=(_TAGS, _TAGS_IN_SOFTWARE),
+    ),
 )

@@ -20,6 +20,10 @@ from rdmadiag.facts.attempt import Stage
 
 _NODE: Final = (NODES, LOAD_UVERBS, IN_CONTAINER)
 _GONE: Final = (DMESG, "ls /sys/class/infiniband", "rdma link")
+_NAMES_ASKED_FOR: Final = (
+    "env | grep -E 'NCCL_IB_HCA|UCX_NET_DEVICES|MC_|FI_'   # which names are asked for?"
+)
+_HEALTH: Final = "sudo devlink health show   # error, or recovered since?"
 _NODE_NOT_GIVEN: Final = (
     "the device has no node in /dev/infiniband, or the container was not given it"
 )
@@ -132,6 +136,10 @@ ROWS: Final = (
     Cause(
         "openib-not-used",
         "Open MPI's openib was left aside; UCX is used instead where it is built in",
+        linux=(
+            "ompi_info | grep -E 'MCA (pml|mtl|btl):'   # is ucx among them?",
+            "# by UCX: mpirun --mca pml ucx PROGRAM; without the warning: --mca btl ^openib",
+        ),
     ),
     Cause(
         "provider-fault",
@@ -140,6 +148,11 @@ ROWS: Final = (
             "provider-crash": "the provider has crashed so with the link up, too",
             "died": "the provider library crashed",
         },
+        linux=(
+            PROVIDERS,
+            "sudo dmesg | tail -50   # a segfault names the library",
+            "# another release of rdma-core (of MLNX_OFED: of all of it) may mend it",
+        ),
     ),
     Cause(
         "provider-missing",
@@ -176,7 +189,7 @@ ROWS: Final = (
         "no usable device has the name that was asked for: renamed, or of another host",
         linux=(
             DEVICES,
-            "env | grep -E 'NCCL_IB_HCA|UCX_NET_DEVICES|MC_|FI_'   # which names are asked for?",
+            _NAMES_ASKED_FOR,
         ),
         named_by=("env-names-absent-device",),
         stages=OPENING,
@@ -204,11 +217,24 @@ ROWS: Final = (
         "device-renamed",
         "the device has another name since the last reboot",
         confirmed_by=("env-names-absent-device",),
+        linux=(
+            DEVICES,
+            _NAMES_ASKED_FOR,
+            "# use the name of now; or NAME_KERNEL in 60-rdma-persistent-naming.rules keeps",
+            "# mlx5_0, in a copy of it in /etc/udev/rules.d (from /usr/lib/udev/rules.d)",
+        ),
+        darwin=(DEVICES,),
     ),
     Cause(
         "device-resetting",
         "the device is being started, stopped or reset (mlx5)",
         confirmed_by=("device-unhealthy-in-log",),
+        linux=(
+            DMESG_OF_RDMA,
+            _HEALTH,
+            "rdma link show   # ACTIVE again?",
+            "# when the device is back: start the program again",
+        ),
     ),
     Cause(
         "no-rdma-device",
@@ -226,7 +252,15 @@ ROWS: Final = (
         stages=OPENING,
     ),
     # --- drivers, firmware, the slot -----------------------------------------------------
-    Cause("driver-going", "the driver's module is being removed"),
+    Cause(
+        "driver-going",
+        "the driver's module is being removed",
+        linux=(
+            "lsmod | grep -E 'ib_uverbs|mlx5_ib|mlx4_ib|bnxt_re|irdma|efa'   # still loaded?",
+            DMESG,
+            "# an upgrade, a restart of openibd, modprobe -r? start again when it is loaded",
+        ),
+    ),
     Cause(
         "driver-refused",
         "the firmware refused the command: its syndrome says why",
@@ -234,6 +268,11 @@ ROWS: Final = (
             "errno 22": "perhaps the driver or its firmware refuses an attribute: the kernel's "
             "log may say"
         },
+        linux=(
+            "sudo dmesg -T | grep -i syndrome | tail -20   # mlx5: which command, and why",
+            DMESG,
+            "mlxfwmanager --query   # NVIDIA: is there newer firmware?",
+        ),
     ),
     Cause(
         "firmware-failed",
@@ -241,6 +280,11 @@ ROWS: Final = (
         {"wc 19": "perhaps the device or its driver failed"},
         named_by=("device-unhealthy-in-log",),
         stages=frozenset(Stage),
+        linux=(
+            "sudo dmesg -T | grep -i -e health -e fatal -e AER",
+            _HEALTH,
+            "# newer firmware? the slot, the power? a cold start clears most firmware errors",
+        ),
     ),
     Cause(
         "firmware-silent",
@@ -258,10 +302,18 @@ ROWS: Final = (
         "register-refused",
         "a register of the firmware was refused: usual on restricted functions",
         confirmed_by=("register-refused-in-log",),
+        linux=(
+            "sudo dmesg -T | grep ACCESS_REG | tail -5   # of which device, and how often?",
+            "# which monitor reads ports/*/counters of this device? exclude it there",
+        ),
     ),
     Cause(
         "slot-power",
         "the PCIe slot advertises less power than the NIC may want",
         confirmed_by=("slot-power-in-log",),
+        linux=(
+            "sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",
+            "# where the link comes up and is as fast as it should be, it does no harm",
+        ),
     ),
 )

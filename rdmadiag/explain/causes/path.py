@@ -8,14 +8,20 @@ from rdmadiag.explain.remedies import (
     ADDRESSES,
     AT_ONCE,
     AT_PEER,
+    COUNTERS,
     DEVICES,
     DMESG,
     DMESG_OF_RDMA,
+    FIREWALL,
     GIDS,
     HOST_NETWORK,
+    LISTENING_AT_PEER,
+    MTU_OF_BOTH,
+    NAME_A_ROW,
     NO_REPEAT,
     PARTITION_KEYS,
     PING_OF_MTU,
+    ROUTE,
 )
 from rdmadiag.explain.remedies import PATH as LOOK_AT_PATH
 
@@ -25,6 +31,13 @@ _NAMESPACE: Final = (
     "ip -brief address   # is it here, and has it the GID?",
     HOST_NETWORK,
 )
+
+_OF_LINK: Final = (
+    DMESG_OF_RDMA,
+    "ethtool -S INTERFACE | grep -E 'link_down|discard|symbol'   # does it flap?",
+    "# reseat or replace cable and transceiver; look at the switch port's log",
+)
+_BOTH_ROWS: Final = "rdmadiag gids   # here and at the peer: which rows are of one kind and subnet?"
 
 ROWS: Final = (
     # --- GIDs ----------------------------------------------------------------------------
@@ -67,6 +80,12 @@ ROWS: Final = (
         },
         confirmed_by=("env-gid-index",),
         excluded_by=(Used.ONE_FAMILY,),
+        linux=(
+            GIDS,
+            _BOTH_ROWS,
+            NAME_A_ROW,
+            "# NCCL from 2.21 on chooses by itself: unset NCCL_IB_GID_INDEX",
+        ),
     ),
     Cause(
         "gid-not-an-address",
@@ -93,15 +112,49 @@ ROWS: Final = (
         "gid-row-removed",
         "the row was removed meanwhile: its address or its interface went",
         excluded_by=(Used.NO_GID,),
+        linux=(
+            GIDS,
+            ADDRESSES,
+            "rdmadiag watch   # which address or interface comes and goes?",
+            "# a static address, or a longer lease; then start again",
+        ),
     ),
-    Cause("gid-without-netdev", "the row of the GID table has no interface any more"),
+    Cause(
+        "gid-without-netdev",
+        "the row of the GID table has no interface any more",
+        linux=(
+            GIDS,
+            "cat {ndev}   # the interface of this GID",
+            "ip -brief link   # is it there, in this network namespace?",
+            HOST_NETWORK,
+        ),
+    ),
     Cause(
         "ipv6-only",
         "the host has IPv6 addresses alone, and the program takes IPv4 GIDs alone",
         confirmed_by=("gid-ipv6-only",),
+        linux=(
+            GIDS,
+            ADDRESSES,
+            "# give the interface an IPv4 address; or, for NCCL, NCCL_IB_ADDR_FAMILY=AF_INET6",
+            NAME_A_ROW,
+        ),
     ),
-    Cause("no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"),
-    Cause("no-ipv6", "perhaps an IPv6 GID, and a kernel without IPv6"),
+    Cause(
+        "no-gid-given",
+        "on RoCE, no GID index was given (-g), and it needs one",
+        linux=(GIDS, NAME_A_ROW),
+    ),
+    Cause(
+        "no-ipv6",
+        "perhaps an IPv6 GID, and a kernel without IPv6",
+        linux=(
+            "sysctl -n net.ipv6.conf.all.disable_ipv6   # 1, or no such file: IPv6 is off",
+            GIDS,
+            "# choose the row of an IPv4 address, at both ends",
+            NAME_A_ROW,
+        ),
+    ),
     Cause(
         "no-usable-gid",
         "the interface has no address here, so that the GID table has nothing to send from",
@@ -122,6 +175,12 @@ ROWS: Final = (
             *("firewall-drops-tcp", "firewall-drops-rdma"),
         ),
         of=Of.WAY,
+        linux=(
+            FIREWALL,
+            "nc -vz -w 3 {target} PORT   # timed out: dropped; refused: nobody listens",
+            LISTENING_AT_PEER,
+            "# to let pass: the TCP port of the program; for RoCE v2 also UDP port 4791",
+        ),
     ),
     Cause(
         "interface-down",
@@ -129,6 +188,12 @@ ROWS: Final = (
         confirmed_by=(Shown.NETDEV_DOWN,),
         named_by=("route-netdev-down",),
         stages=PATH,
+        linux=(
+            "ip -brief link   # is the interface of the GID UP?",
+            ADDRESSES,
+            "cat {ndev}   # the interface of this GID",
+            "# sudo ip link set dev INTERFACE up; and its address again, where it has gone",
+        ),
     ),
     Cause(
         "netdev-in-other-netns",
@@ -180,13 +245,25 @@ ROWS: Final = (
         of=Of.PEER,
     ),
     Cause(
-        "peer-interface-down", "the peer's interface is down, or has lost the address", of=Of.PEER
+        "peer-interface-down",
+        "the peer's interface is down, or has lost the address",
+        of=Of.PEER,
+        linux=(
+            "ip neigh show {target}   # FAILED, INCOMPLETE: nobody has that address",
+            "ip -brief address   # at the peer: is the interface UP, with that address?",
+            "# at the peer: sudo ip link set dev INTERFACE up",
+        ),
     ),
     Cause(
         "peer-is-this-host",
         "perhaps the peer's address belongs to this host, on an interface without RDMA",
         {"loopback": "the peer's address is this host's own, loopback"},
         excluded_by=(Used.ONE_HOST,),
+        linux=(
+            "ip route get {target}   # local: it is an address of this host",
+            ADDRESSES,
+            "# name the address of the RDMA interface of the peer; not 127.0.0.1 or 127.0.1.1",
+        ),
     ),
     Cause(
         "peer-unreachable",
@@ -194,7 +271,15 @@ ROWS: Final = (
         linux=(*LOOK_AT_PATH["linux"], GIDS),
         of=Of.WAY,
     ),
-    Cause("route-unreachable", 'a route of the type "unreachable" covers the peer'),
+    Cause(
+        "route-unreachable",
+        'a route of the type "unreachable" covers the peer',
+        linux=(
+            ROUTE,
+            "ip route show table all type unreachable",
+            "# sudo ip route del unreachable PREFIX; or a more specific route to the peer",
+        ),
+    ),
     Cause(
         "security-group",
         "the EFA security group does not allow all traffic within itself",
@@ -210,12 +295,21 @@ ROWS: Final = (
         "the alternate path does not carry: its port is down, or its LID or partition is wrong",
         linux=("rdma link show", "ibv_devinfo -v -d {device} | grep -E 'lid|AUTO_PATH_MIG'"),
     ),
-    Cause("fabric-changed", "the subnet manager configured the fabric anew"),
+    Cause(
+        "fabric-changed",
+        "the subnet manager configured the fabric anew",
+        linux=(
+            "sudo sminfo   # which subnet manager, and is it master?",
+            "ibstat   # the LIDs of now",
+            "# why: /var/log/opensm.log, where it runs; programs with old LIDs start again",
+        ),
+    ),
     Cause(
         "link-flaps",
         "a link that flaps or loses frames, where some messages did arrive",
         confirmed_by=("link-flaps-in-log",),
         of=Of.WAY,
+        linux=(*_OF_LINK, COUNTERS),
     ),
     Cause(
         "link-lost",
@@ -226,9 +320,7 @@ ROWS: Final = (
         },
         linux=(
             "rdma link show",
-            DMESG_OF_RDMA,
-            "ethtool -S INTERFACE | grep -E 'link_down|discard|symbol'   # does it flap?",
-            "# reseat or replace cable and transceiver; look at the switch port's log",
+            *_OF_LINK,
         ),
         confirmed_by=("link-was-lost",),
         named_by=("link-not-up", "link-down-because", "link-flaps-in-log"),
@@ -259,6 +351,13 @@ ROWS: Final = (
             "each way, the payload did not",
         },
         of=Of.WAY,
+        linux=(
+            PING_OF_MTU,
+            MTU_OF_BOTH,
+            "ibv_devinfo | grep -E 'hca_id|active_mtu'   # here and at the peer",
+            "# does a smaller one pass? ibv_rc_pingpong -m 1024, perftest -m 1024",
+        ),
+        darwin=("ifconfig {netdev} | grep mtu",),
     ),
     Cause(
         "no-subnet-manager",
@@ -271,7 +370,12 @@ ROWS: Final = (
         named_by=("no-subnet-manager",),
         stages=PATH,
     ),
-    Cause("port-went-down", "this host's port is no longer ACTIVE"),
+    Cause(
+        "port-went-down",
+        "this host's port is no longer ACTIVE",
+        linux=("rdma link show", *_OF_LINK),
+        darwin=("ifconfig {netdev} | grep status",),
+    ),
     Cause(
         "port-down",
         "the port is not ACTIVE: no link, or no subnet manager",

@@ -9,9 +9,11 @@ from rdmadiag.explain.remedies import (
     AT_PEER,
     CAUSE_AT_PEER,
     DMESG,
+    LISTENING_AT_PEER,
     MAC_LOG,
     PATH,
     PING_OF_MTU,
+    PREFLIGHT_AT_PEER,
 )
 
 ROWS: Final = (
@@ -41,8 +43,21 @@ ROWS: Final = (
         darwin=(CAUSE_AT_PEER, MAC_LOG),
         of=Of.PEER,
     ),
-    Cause("peer-fault", "perhaps a fault of the peer's device or driver", of=Of.PEER),
-    Cause("peer-forbids", "the peer's queue pair does not allow the operation", of=Of.PEER),
+    Cause(
+        "peer-fault",
+        "perhaps a fault of the peer's device or driver",
+        of=Of.PEER,
+        linux=(CAUSE_AT_PEER, PREFLIGHT_AT_PEER),
+    ),
+    Cause(
+        "peer-forbids",
+        "the peer's queue pair does not allow the operation",
+        of=Of.PEER,
+        linux=(
+            CAUSE_AT_PEER,
+            "# there: qp_access_flags (REMOTE_WRITE, READ, ATOMIC), max_dest_rd_atomic above 0",
+        ),
+    ),
     Cause(
         "peer-gone",
         "the peer's process ended or failed first: look at what it printed",
@@ -71,8 +86,24 @@ ROWS: Final = (
             "ends-program-stopped": "the peer's program is stopped, or frozen with its cgroup",
         },
         of=Of.PEER,
+        linux=(
+            AT_PEER,
+            "ps -eo pid,stat,wchan:32,args   # at the peer: T is stopped, D waits in the kernel",
+            "# stopped: kill -CONT PID; where it is only late, a later attempt passes",
+        ),
     ),
-    Cause("peer-not-there", "the peer is not up yet, or its address is another one", of=Of.PEER),
+    Cause(
+        "peer-not-there",
+        "the peer is not up yet, or its address is another one",
+        of=Of.PEER,
+        linux=(
+            "ping -c 1 {target}   # is the host up?",
+            "ip neigh show {target}",
+            LISTENING_AT_PEER,
+            "# its right address; and start it before this end",
+        ),
+        darwin=PATH["darwin"],
+    ),
     Cause(
         "peer-out-of-resources",
         "the peer has no queue pair, memory or outstanding READs left for one more connection",
@@ -104,5 +135,13 @@ ROWS: Final = (
         linux=(AT_PEER,),
         of=Of.PEER,
     ),
-    Cause("peer-receive-malformed", "a receive that the peer posted is malformed", of=Of.PEER),
+    Cause(
+        "peer-receive-malformed",
+        "a receive that the peer posted is malformed",
+        of=Of.PEER,
+        linux=(
+            CAUSE_AT_PEER,
+            "# there: address, length and lkey of the buffers of its receives (ibv_post_recv)",
+        ),
+    ),
 )

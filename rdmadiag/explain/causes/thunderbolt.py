@@ -4,7 +4,10 @@ from typing import Final
 
 from rdmadiag.explain.causes.cause import OPENING, PATH, Cause, Used
 from rdmadiag.explain.remedies import (
+    DEVICES,
     HOLDERS,
+    IN_BRIDGE,
+    LOCAL_NETWORK,
     MAC_ADDRESS,
     NO_REPEAT,
     PREFLIGHT,
@@ -22,14 +25,21 @@ _ROUTE: Final = LOOK_AT_PATH["darwin"][:2]
 _HERE_OR_THERE: Final = "the port is a member of a bridge on this host or on the peer"
 
 ROWS: Final = (
-    Cause("address-absent", "this Mac does not have that address"),
+    Cause(
+        "address-absent",
+        "this Mac does not have that address",
+        darwin=(
+            "ifconfig | grep 'inet '   # the addresses of this Mac",
+            "ifconfig bridge0 | grep member   # a member has no address of its own",
+        ),
+    ),
     Cause(
         "driver-wedged",
         "perhaps the driver is wedged: only a replug or a reboot has helped",
         {"hang": "the driver is wedged: each further program that opens the device hangs too"},
         darwin=(
             "# start no other RDMA program: it would hang too, and make it worse",
-            "ifconfig bridge0 | grep member   # is this port among them?",
+            IN_BRIDGE,
             "# if it is: no replug, which wedges the driver as well, but a reboot",
             _REPLUG,
             "sudo shutdown -r now   # if it still hangs; nothing less has helped",
@@ -45,11 +55,13 @@ ROWS: Final = (
     Cause(
         "local-network-privacy",
         "macOS keeps this program from the local network: Privacy & Security",
+        darwin=(LOCAL_NETWORK,),
     ),
     Cause(
         "mac-slept",
         "perhaps this Mac slept: TN3205 says to disable it",
         confirmed_by=("sleep-enabled",),
+        darwin=("pmset -g | grep sleep   # 0: it does not", "# sudo pmset -a sleep 0"),
     ),
     Cause(
         "no-ipv4-gid",
@@ -65,6 +77,12 @@ ROWS: Final = (
         {"errno 22": _HERE_OR_THERE, "no-ipv4-gid": _HERE_OR_THERE},
         named_by=("port-in-bridge",),
         stages=PATH,
+        darwin=(
+            IN_BRIDGE,
+            "# Settings, Network, Thunderbolt Bridge: Make Inactive; it then needs an address",
+            NO_REPEAT,
+            *MAC_ADDRESS[:2],
+        ),
     ),
     Cause(
         "rc-on-thunderbolt",
@@ -86,6 +104,11 @@ ROWS: Final = (
         excluded_by=(Used.ONE_PORT,),
         named_by=("shared-subnet",),
         stages=PATH,
+        darwin=(
+            "ifconfig | grep 'inet '   # two interfaces in one subnet?",
+            *_ROUTE,
+            "# a subnet of its own for every cable: rdmadiag explain shared-subnet",
+        ),
     ),
     Cause(
         "stale-queue-pairs",
@@ -104,9 +127,11 @@ ROWS: Final = (
     Cause(
         "thunderbolt-loopback",
         "perhaps a Thunderbolt port does not reach itself: name two with --device, or a peer",
+        darwin=(DEVICES,),
     ),
     Cause(
         "wedged-after",
         "it has followed failed RTRs, idle hours, and a replug while a bridge held the port",
+        darwin=(IN_BRIDGE, "# if it is: no replug, which wedges the driver as well, but a reboot"),
     ),
 )

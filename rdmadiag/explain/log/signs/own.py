@@ -12,7 +12,7 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.mismatches import MISMATCHES
 from rdmadiag.explain.no_peer import CONNECTING, LISTENING, SILENCE
-from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, PREFLIGHT
+from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, PREFLIGHT, SHORTER
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS
 
@@ -119,6 +119,6 @@ SIGNS: Final = (
         Stage.DATA,
         r"^failed {2}at [a-z_]{3,20}.{0,80}: the deadline came",
         ("deadline-short", "slow-path"),
-        ("# another time: fewer --iterations, or a longer --deadline",),
+        (SHORTER,),
     ),
 )
