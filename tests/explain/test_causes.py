@@ -1,13 +1,16 @@
 """The registry of causes: no label and no sentence twice, and all of it is in use."""
 
 import re
+import shutil
+import subprocess
 from collections import Counter
 
 import pytest
 
 from rdmadiag.explain.causes import CAUSES, ROWS, stated
 from rdmadiag.explain.causes.cause import Cause, Shown
-from rdmadiag.explain.lookup import all_causes, lookup
+from rdmadiag.explain.lookup import PLACES, all_causes, lookup
+from rdmadiag.explain.remedies import fill
 from rdmadiag.preflight.rules import CATALOGUE
 
 BY_A_LINE = {("gid-index-or-family", "index"), ("gid-index-or-family", "family")}
@@ -23,6 +26,29 @@ BY_A_REPORT = {
     ("firewall", "ends-tcp-unanswered"),
     ("no-path", "ends-checksums-wrong"),
 }
+
+OF_MACS = {
+    *("address-absent", "cables-mixed-up", "driver-wedged", "gid-index-0", "local-network-privacy"),
+    *("mac-slept", "no-ipv4-gid", "port-in-bridge", "rc-on-thunderbolt", "rdma-disabled"),
+    *("shared-subnet", "stale-queue-pairs", "thunderbolt-4", "thunderbolt-loopback"),
+    "wedged-after",
+}
+"""Of Thunderbolt or macOS: no other system meets them."""
+ALL_PLACES = {
+    **PLACES,
+    "on_device": " -d DEVICE",
+    "sysfs": "/sys/class/infiniband/DEVICE",
+    "hca": "DEVICE",
+    "ndev": "NDEV",
+    "pkeys": "PKEYS",
+    "neighbour": "fe80::1",
+    "lid": "1",
+    "to_lid": "2",
+    "ping_bytes": "1052",
+    "away": "",
+    "subnet": "10.0.0",
+}
+"""Each place that a template may have, filled."""
 
 
 def sentences(row: Cause) -> set[str]:
@@ -79,3 +105,50 @@ def test_the_first_context_that_has_its_own_sentence_counts() -> None:
 def test_a_label_that_is_not_in_the_registry_is_an_error() -> None:
     with pytest.raises(KeyError):
         stated("no-such-cause")
+
+
+# --- what to paste -----------------------------------------------------------------------
+
+
+def test_every_cause_has_something_to_do_on_the_system_that_meets_it() -> None:
+    assert {row.label for row in ROWS if not row.linux} == OF_MACS
+    assert {row.label for row in ROWS if row.label in OF_MACS and not row.darwin} == set()
+
+
+def test_every_place_of_a_line_is_one_that_something_fills() -> None:
+    for row in ROWS:
+        for lines in (row.linux, row.darwin):
+            assert len(fill(lines, ALL_PLACES)) == len(lines), row.label
+
+
+def test_a_shell_takes_every_line() -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    lines = {line for row in ROWS for line in fill((*row.linux, *row.darwin), ALL_PLACES)}
+    done = subprocess.run([bash, "-n"], input="\n".join(sorted(lines)), text=True, check=False)
+    assert done.returncode == 0
+
+
+def test_advice_is_a_comment_without_a_quote() -> None:
+    """zsh takes no comments at its prompt: a lone quote in one would wait for more."""
+    for row in ROWS:
+        for line in fill((*row.linux, *row.darwin), ALL_PLACES):
+            comment = line if line.startswith("#") else line.partition("   # ")[2]
+            assert not re.search("['\"`]", comment), line
+            assert line.startswith("# ") or not line.startswith("#")
+
+
+def test_no_system_has_commands_of_the_other() -> None:
+    of_linux = re.compile(
+        r"\b(?:ip (?:route|neigh|link)|dmesg|rdma (?:res|link)|ulimit)\b|/sys/|/proc/"
+    )
+    of_macs = re.compile(r"\b(?:ifconfig|ioreg|system_profiler|pmset|rdma_ctl|bridge0|route -n)\b")
+    for row in ROWS:
+        assert not [line for line in row.darwin if of_linux.search(line)], row.label
+        assert not [line for line in row.linux if of_macs.search(line)], row.label
+
+
+def test_a_line_for_a_mac_asks_for_no_other_attempt() -> None:
+    for row in ROWS:
+        assert not re.search("pingpong|retry|try again", "\n".join(row.darwin)), row.label

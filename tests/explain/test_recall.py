@@ -8,7 +8,7 @@ import pytest
 
 from rdmadiag.explain.causes import CAUSES, Known, stated
 from rdmadiag.explain.causes.cause import Used
-from rdmadiag.explain.log.apart import apart
+from rdmadiag.explain.log.apart import Apart, apart
 from rdmadiag.explain.log.learned import model as model_of
 from rdmadiag.explain.log.learned.cases import FOLDER, Cases, made, shipped
 from rdmadiag.explain.log.learned.chances import Basis, Chance, chance, chances
@@ -265,9 +265,60 @@ def test_the_preflight_is_taken_where_it_has_rules_for_several() -> None:
     assert (found.line, found.shows[:2]) == (PREFLIGHT_THERE, ("gid-does-not-route", "memlock"))
 
 
-@pytest.mark.parametrize("labels", [(), ("memlock",), ("local-key-wrong", "memory-kind")])
+@pytest.mark.parametrize("labels", [(), ("memlock",), ("gid-index-0", "cables-mixed-up")])
 def test_nothing_tells_one_cause_or_those_without_a_look(labels: tuple[str, ...]) -> None:
     assert apart(labels, "linux", {}) is None
+
+
+def only(line: str, monkeypatch: pytest.MonkeyPatch) -> Apart | None:
+    """The check where one of two causes without rules has this line alone, the other none."""
+    by_label = {"gid-index-0": (line,)}
+    monkeypatch.setattr(
+        "rdmadiag.explain.log.apart.remedy", lambda label, _: by_label.get(label, ())
+    )
+    return apart(("gid-index-0", "cables-mixed-up"), "linux", {})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ompi_info | grep -E 'MCA (pml|btl):'",
+        "sudo devlink health show",
+        "devlink dev param show | grep -A3 -E 'enable_roce|enable_rdma'",
+        "sudo rdma res show mr; sudo rdma res show qp",
+        "rdma resource show cm_id",
+        "ps -eo pid,stat,args   # T is stopped",
+        "sudo ss -tlnp",
+        "sudo firewall-cmd --list-all",
+        "sysctl -n net.ipv4.ip_unprivileged_port_start",
+        "ip maddress show",
+        "systemctl status ibacm iwpmd --no-pager",
+        "dpkg -l | grep ucx || rpm -qa | grep ucx",
+        "ip -brief link   # down? sudo ip link set dev INTERFACE up",
+    ],
+)
+def test_a_command_that_reads_is_a_look(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert only(line, monkeypatch) == Apart(line, ("gid-index-0",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ip link set PF vf 0 node_guid GUID",
+        "rdma link add rxe0 type rxe netdev eth0",
+        "ulimit -c unlimited   # and keep the core file",
+        "lsmod | grep gdrdrv || sudo modprobe gdrdrv",
+        "systemctl status ibacm; sudo systemctl restart ibacm",
+        "sudo devlink health recover pci/0000:03:00.0 reporter fw",
+        "sysctl -w vm.nr_hugepages=1024",
+        "grep -H . /sys/class/infiniband/*/node_guid > FILE",
+        "# ls /dev/infiniband",
+    ],
+)
+def test_a_line_that_changes_something_is_no_look(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert only(line, monkeypatch) is None
 
 
 # --- similar -----------------------------------------------------------------------------

@@ -21,12 +21,17 @@ LIKELIEST: Final = 3
 """Causes that are compared."""
 _WEIGHTS: Final = (0.5, 0.3, 0.2)
 _READS: Final = late(
-    r"(?:rdmadiag|ls|cat|ulimit|id|ibv_devinfo|ibv_devices|ibstat|rdma (?:link|res|system show|dev)"
-    r"|ip (?:-brief |route|neigh|link|addr)|ss|ldconfig -p|ldd|dpkg -[ls]|rpm -q|lsmod|grep|env"
-    r"|ethtool|lspci|ucx_info|fi_info|route -n get|arp|ifconfig|rdma_ctl status|nvidia-smi"
-    r"|system_profiler|ioreg|sudo (?:dmesg|lspci|sminfo|ibtracert|nft list|log show)|uname|modinfo"
-    r"|sysctl -n)\b(?!.*>)"
+    r"(?!.*(?:>|\b(?:set|add|del|delete|unlimited)\b))(?:rdmadiag|ls|cat|ulimit|id|ps|free|uptime"
+    r"|ibv_devinfo|ibv_devices|ibstat|sminfo|(?:sudo )?rdma (?:link|res|resource|system|dev)"
+    r"|ip (?:-brief |route|neigh|link|m?addr(?:ess)?)|(?:sudo )?ss|ldconfig -p|ldd|dpkg -[ls]"
+    r"|rpm -qa?|lsmod|grep|env|ethtool|(?:sudo )?devlink (?:health show|dev (?:info|param show))"
+    r"|lspci|ucx_info|fi_info|ompi_info|ofed_info -s|route -n get|arp|ifconfig|rdma_ctl status"
+    r"|nvidia-smi|system_profiler|ioreg|pmset -g|sudo (?:dmesg|lspci|sminfo|ibtracert|nft list"
+    r"|log show|firewall-cmd --list-all)|systemctl status|getenforce|mokutil --sb-state|uname"
+    r"|modinfo|sysctl (?:-n )?\w+\.|head|tail|sort|uniq|cut)\b"
 )
+"""One command that changes nothing. Of those of a line, each has to be one."""
+_BETWEEN: Final = late(r" (?:\|\|?|&&) |; ")  # a pattern of grep has its bars without spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def apart(labels: Sequence[str], platform: str, facts: Mapping[str, str]) -> Apa
     checks: dict[str, list[str]] = {}
     for label in some:
         for line in fill(remedy(label, platform), {"on": "", **facts}):
-            if _READS.match(line):
+            if _only_reads(line):
                 checks.setdefault(line, []).append(label)
     found = [(_left((shown,), some), Apart(line, tuple(shown))) for line, shown in checks.items()]
     ruled = [label for label in some if CAUSES[label].proofs]
@@ -54,6 +59,11 @@ def apart(labels: Sequence[str], platform: str, facts: Mapping[str, str]) -> Apa
         found.append((_left(cells, some), Apart(PREFLIGHT_THERE, tuple(ruled))))
     found = [each for each in found if each[0] < _left((), some)]
     return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def _only_reads(line: str) -> bool:
+    command, _, _ = line.partition("   # ")
+    return all(_READS.match(each) for each in _BETWEEN.split(command))
 
 
 def _left(cells: Iterable[Sequence[str]], some: Sequence[str]) -> float:
