@@ -40,13 +40,14 @@ Each of `failures`, `consequences` and `notes`:
 | `text` | the first of them |
 | `causes[]` | `label`, `text`, `standing` (`confirmed`, `possible`, `contradicted`), `evidence` |
 | `next[]` | lines to paste; advice behind `#` |
-| `rests_on` | the first cause: `both` (a rule, and similar cases), `rule`, `words`; null: neither |
+| `rests_on` | the first cause: `both` (a rule, and its words), `rule`, `words`; null: neither |
 | `probability` | how often such a first cause was right, 0 to 1; null: too few readings to say |
 | `tells_apart` | a line to paste that separates the first causes, where none is likely; else null |
 | `device_in_report` | whether the report has the device; null without a report, or a name |
 
-`rests_on` and `probability` are counted on logs of public threads that no rule was tuned to, with
-what was learned of other threads. A report that confirms or reorders causes makes both null.
+The words of a log are weighed for each cause, by a table that was learned of public threads.
+`rests_on` and `probability` are counted on threads of which nothing had been learned. A report that
+confirms or reorders causes makes both null.
 `similar[]` are such threads, from a table in the package: nothing is asked of a network.
 
 `what` is `message` where nothing but a stack's own message shows it, which is in a table with its

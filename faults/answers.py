@@ -36,15 +36,14 @@ def cause_is_right(answer: Answer, fault: Fault) -> bool:
 
 
 def host_is_right(answer: Answer, fault: Fault) -> bool:
-    """The host is that of the fault; of one between or of both, either end may be named."""
+    """The host is that of the fault; of both, or of one between with a right cause, either end."""
     if not answer.cause:
         return False
     if fault.host == "both":
         return answer.host in ("both", *ENDS)
     if fault.host == "between":
-        return answer.host == "between" or (
-            answer.cause in fault.causes and answer.host in ("both", *ENDS)
-        )
+        of_it = answer.host in ("both", *ENDS) and cause_is_right(answer, fault)
+        return answer.host == "between" or of_it
     return answer.host == fault.host
 
 

@@ -95,6 +95,7 @@ def test_a_label_and_a_rule_of_the_truth_are_right_and_nothing_is_not() -> None:
         ("both", Answer("memlock", "left"), True),
         ("between", Answer("no-path", "between"), True),
         ("between", Answer("no-route", "left"), True),
+        ("between", Answer("link-not-up", "left"), True),
         ("between", Answer("memlock", "left"), False),
         ("right", NOTHING, False),
     ],

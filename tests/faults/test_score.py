@@ -1,12 +1,13 @@
 """The page of scores."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from faults.answers import NOTHING, Answer
-from faults.score import WAYS, Scored, tables
+from faults.answers import NOTHING, Answer, by_story
+from faults.score import RECORDS, WAYS, Scored, explain_both, tables
 from faults.table import Fault
-
-pytestmark = pytest.mark.once
 
 RIGHT, WRONG = Answer("no-route", "left"), Answer("memlock", "right")
 
@@ -52,3 +53,14 @@ def test_what_was_found_with_a_healthy_twin_is_named() -> None:
     text = tables([], false)
     assert "| healthy-rxe-rping | preflight: link-not-up |" in text
     assert "| healthy-rxe-ucx | nothing |" in text
+
+
+@pytest.mark.slow  # a process for each
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("healthy-*.json")), ids=lambda p: p.stem)
+def test_the_logs_of_a_healthy_twin_say_nothing_together(path: Path) -> None:
+    tools = json.loads(path.read_text("utf-8"))["tools"]
+    found = {
+        tool: by_story(explain_both({end: each["said"] for end, each in ends.items()})).cause
+        for tool, ends in tools.items()
+    }
+    assert not any(found.values()), found

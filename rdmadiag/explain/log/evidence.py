@@ -9,7 +9,7 @@ from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
-from rdmadiag.explain.log.kind import CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
 from rdmadiag.facts.attempt import Stage
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def recall(
         printed = voted(of_messages, at, facts)
         several = recalled(given, learned, printed, MOST_CAUSES, _weight(group))
         look = meaning.next
-        if several[:1] != given[:1]:
+        if several[:1] != given[:1] or meaning.what == CALL:
             look = tuple(dict.fromkeys((*remedy(several[0].label, at), *look)))
         group.meaning = replace(meaning, causes=several, next=look)
         group.rests_on = basis(several, given, learned, by_rule=rule)

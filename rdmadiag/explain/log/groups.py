@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.account import LIKELY, Failure, LikelyCause, Named
-from rdmadiag.explain.log.kind import CRASH, HANGS, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
+from rdmadiag.explain.log.kind import CALL, CRASH, HANGS, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Other
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.explain.log.templates import facts_of
@@ -148,7 +148,7 @@ def in_time(groups: list[Group]) -> list[Group]:
 
 def _sameness(group: Group) -> Key:
     meaning = group.meaning
-    what = "call" if meaning.what == "errno" else meaning.what
+    what = CALL if meaning.what == "errno" else meaning.what
     if what in ("completion", MESSAGE):  # its status is its number, and its words are its own
         return (id(group),)
     return (what, meaning.kind, meaning.fields.stage, meaning.fields.platform)

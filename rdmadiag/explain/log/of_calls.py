@@ -8,7 +8,7 @@ from typing import Final
 from rdmadiag.explain.calls import ANY, after_call, causes, known
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import CALL, Kind
 from rdmadiag.explain.log.meaning import (
     OF_GPUS,
     Meaning,
@@ -104,7 +104,7 @@ def of_call(found: Fields) -> Meaning | None:
         several = of_step(found)
         if not several and not found.call:
             return None
-        return meaning_of("errno" if found.errno else "call", found, several, CONNECTING)
+        return meaning_of("errno" if found.errno else CALL, found, several, CONNECTING)
     look = after_call(found.errno, found.stage, found.platform)
     if found.errno:
         several = by_size(causes(found.errno, found.stage, found.platform), found)
@@ -117,7 +117,7 @@ def of_call(found: Fields) -> Meaning | None:
         several = unique([*causes(_EOPNOTSUPP, found.stage, "linux"), *several])
     if found.tool != "rc_pingpong":
         several = by_memory(by_gids(several, found), found)
-    return meaning_of("call", found, several, look)
+    return meaning_of(CALL, found, several, look)
 
 
 def of_step(found: Fields) -> tuple[Known, ...]:
