@@ -219,7 +219,7 @@ def _facts(attempt: Attempt) -> dict[str, str]:
     Names come from the library and from the peer: each is one word of the shell.
     """
     here, there = _ends(attempt)
-    facts = {"on": ""}
+    facts = {"on": "", "on_device": ""}
     if not _is_loopback(attempt):
         facts["away"] = ""
     if attempt.pid is not None:
@@ -229,6 +229,7 @@ def _facts(attempt: Attempt) -> dict[str, str]:
     at = shell_word(f"{here.device}:{here.port}")
     facts |= {
         "on": f" --device {at}",
+        "on_device": f" -d {shell_word(here.device)}",
         "device": shell_word(here.device),
         "port": str(here.port),
         "sysfs": shell_word(f"/sys/class/infiniband/{here.device}"),

@@ -56,6 +56,7 @@ UNDERSTOOD: Final = (
 
 PLACES: Final = {
     "on": "",
+    "on_device": "",
     "device": "DEVICE",
     "port": "1",
     "netdev": "INTERFACE",

@@ -216,6 +216,13 @@ def test_an_rtr_with_a_bad_gid_asks_for_the_gid_table(number: int) -> None:
     assert advice(refused(Stage.RTR, number)).remedy[0] == "rdmadiag gids --device mlx5_0:1"
 
 
+def test_limits_are_asked_for_of_the_device_where_it_is_known() -> None:
+    line = "ibv_devinfo -v -d mlx5_0 | grep max_cqe"
+    assert advice(refused(Stage.CREATE_CQ, 22)).remedy[0] == line
+    bare = advice(refused(Stage.CREATE_CQ, 22, local=None, remote=None))
+    assert bare.remedy[0] == "ibv_devinfo -v | grep max_cqe"
+
+
 def test_addresses_of_ipv6_gids_are_used_as_they_are() -> None:
     far = replace(ROCE, gid=Gid.parse("2001:db8::2"))
     found = advice(

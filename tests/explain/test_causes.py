@@ -36,7 +36,6 @@ OF_MACS = {
 """Of Thunderbolt or macOS: no other system meets them."""
 ALL_PLACES = {
     **PLACES,
-    "on_device": " -d DEVICE",
     "sysfs": "/sys/class/infiniband/DEVICE",
     "hca": "DEVICE",
     "ndev": "NDEV",

@@ -87,6 +87,12 @@ def test_an_errno_is_its_platforms() -> None:
     assert [each.stage for each in mac.stages] == ["rtr"]
 
 
+def test_a_line_that_can_do_without_a_device_is_kept_where_none_is_known() -> None:
+    (answer,) = lookup(["wc", "2"], "linux")
+    assert isinstance(answer, CompletionAnswer)
+    assert answer.next[0].startswith("ibv_devinfo -v | grep ")
+
+
 def test_a_status_with_the_vendors_number() -> None:
     (answer,) = lookup(["12"], "linux", vendor_error=129)
     assert isinstance(answer, CompletionAnswer)

@@ -34,7 +34,7 @@ _REGIONS: Final = (
     "sudo rdma res show mr   # while it runs: lkey, rkey, length and pdn of each region"
 )
 _GPU_MEMORY: Final = "ls /sys/kernel/mm/memory_peers /sys/module/nvidia_peermem   # of GPU memory"
-_TAGS: Final = "ibv_devinfo -v -d {device} | grep -E 'tag matching|max_num_tags'"
+_TAGS: Final = "ibv_devinfo -v{on_device} | grep -E 'tag matching|max_num_tags'"
 _TAGS_IN_SOFTWARE: Final = "# in software instead: UCX_RC_MLX5_TM_ENABLE=n UCX_DC_MLX5_TM_ENABLE=n"
 _INIT: Final = frozenset({Stage.INIT})
 
@@ -123,7 +123,7 @@ ROWS: Final = (
         darwin=(HOLDERS, "ibv_devinfo -v -d {device} | grep max_mr", PREFLIGHT),
         linux=(
             RESOURCES,
-            "ibv_devinfo -v -d {device} | grep max_mr",
+            "ibv_devinfo -v{on_device} | grep max_mr",
             "# end the programs that hold them, or register larger regions, and fewer",
         ),
     ),
@@ -164,7 +164,7 @@ ROWS: Final = (
         {"darwin": "perhaps all completion queues of the device are in use: about 11"},
         linux=(
             RESOURCES,
-            "ibv_devinfo -v -d {device} | grep -w max_cq",
+            "ibv_devinfo -v{on_device} | grep -w max_cq",
             "# end the programs that hold them, or share one queue between queue pairs",
         ),
         darwin=(HOLDERS, REBOOT),
@@ -189,7 +189,7 @@ ROWS: Final = (
     Cause(
         "cq-too-large",
         "more entries than the device allows (max_cqe)",
-        linux=("ibv_devinfo -v -d {device} | grep max_cqe", DMESG),
+        linux=("ibv_devinfo -v{on_device} | grep max_cqe", DMESG),
     ),
     Cause(
         "object-in-use",
@@ -227,7 +227,7 @@ ROWS: Final = (
         confirmed_by=("queue-pairs-exhausted",),
         linux=(
             RESOURCES,
-            "ibv_devinfo -v -d {device} | grep -w max_qp",
+            "ibv_devinfo -v{on_device} | grep -w max_qp",
             "# end what holds them; or fewer: NCCL_IB_QPS_PER_CONNECTION=1, UCX_TLS=dc_x,self,sm",
         ),
     ),
@@ -243,7 +243,7 @@ ROWS: Final = (
         "qp-too-large",
         "more work requests than the device allows (max_qp_wr, max_sge)",
         confirmed_by=("rsocket-inline-large",),
-        linux=("ibv_devinfo -v -d {device} | grep -E 'max_qp_wr|max_sge'", DMESG),
+        linux=("ibv_devinfo -v{on_device} | grep -E 'max_qp_wr|max_sge'", DMESG),
     ),
     Cause(
         "qp-type-unsupported",
@@ -267,7 +267,7 @@ ROWS: Final = (
         "queue-full",
         "the queue is full",
         linux=(
-            "ibv_devinfo -v -d {device} | grep -E 'max_qp_wr|max_cqe'   # the most it can hold",
+            "ibv_devinfo -v{on_device} | grep -E 'max_qp_wr|max_cqe'   # the most it can hold",
             "# poll completions first; or a deeper queue: max_send_wr, of perftest -t",
         ),
     ),
@@ -285,7 +285,7 @@ ROWS: Final = (
         "request-malformed",
         "the request does not fit the queue pair's attributes",
         linux=(
-            "ibv_devinfo -v -d {device} | grep -E 'max_sge|max_qp_wr|atomic_cap'",
+            "ibv_devinfo -v{on_device} | grep -E 'max_sge|max_qp_wr|atomic_cap'",
             "# too much inline, too many buffers, a READ on UC or UD, a UD message above the MTU?",
         ),
     ),
@@ -298,7 +298,11 @@ ROWS: Final = (
         excluded_by=(Used.NO_IWARP,),
         of=Of.BOTH,
     ),
-    Cause("no-such-port", "the device has no such port", linux=("rdmadiag devices{on_device}",)),
+    Cause(
+        "no-such-port",
+        "the device has no such port",
+        linux=("rdmadiag devices   # how many ports has each?",),
+    ),
     Cause(
         "pkey-index",
         "the port's partition key table has no such index",

@@ -16,6 +16,7 @@ from rdmadiag.explain.remedies import (
     GIDS,
     HOST_NETWORK,
     LISTENING_AT_PEER,
+    LOCAL_NETWORK,
     MTU_OF_BOTH,
     NAME_A_ROW,
     NO_REPEAT,
@@ -181,6 +182,7 @@ ROWS: Final = (
             LISTENING_AT_PEER,
             "# to let pass: the TCP port of the program; for RoCE v2 also UDP port 4791",
         ),
+        darwin=("/usr/libexec/ApplicationFirewall/socketfilterfw --getglobalstate", LOCAL_NETWORK),
     ),
     Cause(
         "interface-down",

@@ -35,6 +35,10 @@ ROWS: Final = (
         "another address or TCP port than the one it listens on",
         {"listen": "it went to another address or TCP port"},
         linux=(LISTENING_AT_PEER, ROUTE, "# that address and port, at both ends: -p PORT"),
+        darwin=(
+            "ifconfig | grep 'inet '   # at the peer: its addresses",
+            "netstat -an -p tcp | grep LISTEN   # at the peer: at which address and TCP port?",
+        ),
     ),
     Cause(
         "peer-is-own-address",
@@ -45,6 +49,7 @@ ROWS: Final = (
         "not-this-hosts-address",
         "no interface of this host has the address to listen at",
         linux=(ADDRESSES, "# listen at one of them: rping -s -a ADDRESS, rdma_server -s ADDRESS"),
+        darwin=("ifconfig | grep 'inet '   # listen at one of these",),
     ),
     Cause(
         "tcp-port-taken",
@@ -61,6 +66,7 @@ ROWS: Final = (
             "sysctl -n net.ipv4.ip_unprivileged_port_start   # below it root alone listens",
             "# a port from there on, at both ends: -p PORT",
         ),
+        darwin=("# a port from 1024 on, at both ends",),
     ),
     Cause(
         "firewall-rejects",
@@ -79,6 +85,9 @@ ROWS: Final = (
         linux=(
             "sudo ss -tlnp   # at the peer: which program listens at that port?",
             "# the same program and version at both ends; or another port, at both: -p PORT",
+        ),
+        darwin=(
+            "sudo lsof -nP -iTCP -sTCP:LISTEN   # at the peer: which program listens at that port?",
         ),
     ),
     Cause(
@@ -136,6 +145,7 @@ ROWS: Final = (
             ROUTE,
             "# ports of one subnet: -d DEVICE, NCCL_IB_HCA=DEVICE, UCX_NET_DEVICES=DEVICE:PORT",
         ),
+        darwin=("ifconfig | grep 'inet '   # at both ends: which are of one cable?",),
     ),
     Cause(
         "peer-address-unusable",
@@ -299,5 +309,6 @@ ROWS: Final = (
             "sacct -j JOBID --format=State,ExitCode,Elapsed,Timelimit   # Slurm: out of time?",
             "kubectl describe pod POD | tail -20   # Kubernetes: evicted?",
         ),
+        darwin=("# who ended it: a signal, a limit of time, or the command that had started it",),
     ),
 )
