@@ -106,6 +106,7 @@ class CauseAnswer:
     label: str
     texts: tuple[str, ...]
     known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
+    next: tuple[str, ...] = ()
 
 
 Answer = (

@@ -351,7 +351,8 @@ def _cause(
             texts[cause.text] = None
             sources[source] = None
     if texts:
-        yield CauseAnswer("cause", label, tuple(texts), tuple(sources))
+        look = remedy(label, platform) or remedy(label, "linux") or remedy(label, "darwin")
+        yield CauseAnswer("cause", label, tuple(texts), tuple(sources), fill(look, PLACES))
 
 
 def all_causes() -> Iterator[tuple[Known, str]]:

@@ -459,6 +459,7 @@ def _label(out: Console, answer: CauseAnswer) -> None:
     _head(out, answer.label, "a cause")
     for text in answer.texts:
         say(out, f"  {text}")
+    _steps(out, answer.next)
     out.print()
     say(out, "Known from:")
     for each in answer.known_from:

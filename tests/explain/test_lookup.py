@@ -141,6 +141,15 @@ def test_a_label_says_where_it_is_known_from() -> None:
     assert "linux: errno 61 (ENODATA) at rtr" in answer.known_from
 
 
+def test_a_label_says_what_to_look_at() -> None:
+    (answer,) = lookup(["memlock"], "linux")
+    assert isinstance(answer, CauseAnswer)
+    assert answer.next[0] == "ulimit -l"
+    answer = lookup(["mac-slept"], "linux")[-1]  # of a Mac alone
+    assert isinstance(answer, CauseAnswer)
+    assert answer.next
+
+
 @pytest.mark.parametrize("row", VARIABLES, ids=lambda row: row.name)
 def test_a_variable_stands_once_and_is_found(row) -> None:  # type: ignore[no-untyped-def]
     assert sum(each.name == row.name for each in VARIABLES) == 1
