@@ -210,9 +210,8 @@ def test_whichever_call_never_returns_is_killed_and_named(run: Run, call: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["ibv_open_device", "modify_qp_to_rtr", "poll_cq"])
-def test_one_that_computes_for_ever_is_killed_like_one_that_waits(run: Run, call: str) -> None:
-    hung(run, "linux", call, "spin")
+def test_one_that_computes_for_ever_is_killed_like_one_that_waits(run: Run) -> None:
+    hung(run, "linux", "modify_qp_to_rtr", "spin")
 
 
 @pytest.mark.slow
