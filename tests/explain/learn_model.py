@@ -11,7 +11,7 @@ The first line of a table has a digest of all that was learned from, which a tes
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from rdmadiag.explain.log.learned.features import features
 from rdmadiag.explain.log.learned.model import STEPS, Model
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
-from tests.explain.learned import digest, examples, fold, labels_of
+from tests.explain.learned import digest, examples, labels_of
 from tests.explain.score import FOLDER as CORPUS
 from tests.explain.score import read as read_corpus
 from tests.explain.thread_files import Thread, read
@@ -104,23 +104,6 @@ def _kept(numbers: Iterable[str], weights: Any) -> Iterator[tuple[str, str]]:
         rest = [f"{label}:{round(w * STEPS)}" for label, w in column if abs(w) >= LIGHTEST]
         if rest:
             yield word, " ".join(rest)
-
-
-class Others:
-    """For each thread the model that other threads, or other stacks, taught."""
-
-    def __init__(self, by: Callable[[Thread], str], some: Sequence[Example]) -> None:
-        self._by = by
-
-        @cache
-        def without(number: int) -> Model:
-            return taught([e for e in some if not e.thread or fold(by(e.thread)) != number])
-
-        self._without = without
-
-    def model(self, thread: Thread) -> Model:
-        """None of its own rows taught it."""
-        return self._without(fold(self._by(thread)))
 
 
 def main() -> int:

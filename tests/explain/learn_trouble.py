@@ -23,7 +23,7 @@ from rdmadiag.explain.log.learned.trouble import Weights, features_of
 from rdmadiag.explain.log.whole import lines_of, needs_look
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
-from tests.explain.learned import by_stack, by_thread, digest, fold
+from tests.explain.learned import by_others, by_stack, by_thread, digest
 from tests.explain.score import CORPORA, Excerpt, collected
 from tests.explain.score import FOLDER as CORPUS
 from tests.explain.score import read as read_corpus
@@ -133,27 +133,10 @@ def most_of(weights: Weights, text: Text) -> float:
     return max((weights.weight(each) for each in text.lines), default=-math.inf)
 
 
-class Others:
-    """For each thread the weights that other threads, or other stacks, gave."""
-
-    def __init__(self, by: Callable[[Thread], str], some: Sequence[Text]) -> None:
-        self._by = by
-
-        @cache
-        def without(number: int) -> Weights:
-            return taught([e for e in some if not e.thread or fold(by(e.thread)) != number])
-
-        self._without = without
-
-    def weights(self, thread: Thread) -> Weights:
-        """None of its own texts taught them."""
-        return self._without(fold(self._by(thread)))
-
-
 def apart(some: Sequence[Text], by: Callable[[Thread], str]) -> list[tuple[Text, float]]:
     """Each text of a thread with what weights of other threads, or stacks, say."""
-    others = Others(by, some)
-    return [(e, most_of(others.weights(e.thread), e)) for e in some if e.thread]
+    weights = by_others(by, some, taught)
+    return [(e, most_of(weights(e.thread), e)) for e in some if e.thread]
 
 
 def main(arguments: Sequence[str]) -> int:

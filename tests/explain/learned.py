@@ -4,9 +4,10 @@ A reading of a row may use what other threads alone taught, or other stacks: thr
 are drawn into ten folds by a hash, and nine of them teach what reads the tenth.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.explain.log.learned.cases import Cases, made
@@ -46,6 +47,27 @@ def by_stack(thread: Thread) -> str:
 def fold(name: str) -> int:
     """Which tenth a thread, or a stack, is of."""
     return int(blake2b(name.encode(), digest_size=4).hexdigest(), 16) % FOLDS
+
+
+class _Taught(Protocol):
+    @property
+    def thread(self) -> Thread | None: ...
+
+
+Of = TypeVar("Of", bound=_Taught)
+Table = TypeVar("Table")
+
+
+def by_others(
+    by: Callable[[Thread], str], some: Sequence[Of], taught: Callable[[Sequence[Of]], Table]
+) -> Callable[[Thread], Table]:
+    """For each thread what other threads, or other stacks, teach; those of none teach all."""
+
+    @cache
+    def without(number: int) -> Table:
+        return taught([e for e in some if not e.thread or fold(by(e.thread)) != number])
+
+    return lambda thread: without(fold(by(thread)))
 
 
 def digest(said: Iterable[object]) -> str:

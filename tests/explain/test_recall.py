@@ -306,6 +306,7 @@ def test_a_command_that_reads_is_a_look(line: str, monkeypatch: pytest.MonkeyPat
     [
         "ip link set PF vf 0 node_guid GUID",
         "rdma link add rxe0 type rxe netdev eth0",
+        "ip neigh flush dev eth0",
         "ulimit -c unlimited   # and keep the core file",
         "lsmod | grep gdrdrv || sudo modprobe gdrdrv",
         "systemctl status ibacm; sudo systemctl restart ibacm",

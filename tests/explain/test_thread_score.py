@@ -8,6 +8,8 @@ import pytest
 
 from rdmadiag.explain.log.learned.model import NOTHING
 from rdmadiag.explain.log.learned.trouble import Weights
+from tests.explain.learn_model import known
+from tests.explain.learned import by_others, by_stack, by_thread, fold
 from tests.explain.thread_files import Row, Thread, read
 from tests.explain.thread_score import (
     Case,
@@ -56,6 +58,19 @@ def test_the_own_thread_teaches_nothing() -> None:
     rows = [(one, LIMIT), (other, LIMIT)]
     assert [each.causes for each in commonest(rows, lambda t: t.address)] == [("memlock",)] * 2
     assert [each.causes for each in commonest(rows, lambda t: t.stack)] == [(), ()]
+
+
+def test_what_teaches_is_of_other_threads_or_of_other_stacks() -> None:
+    threads = list(read())[:40]
+    some = known(threads)
+    for by in (by_thread, by_stack):
+        teaching = by_others(by, some, list)
+        for each in threads[:8]:
+            others = teaching(each)
+            assert not [e for e in others if e.thread and by(e.thread) == by(each)]
+            assert len(others) == sum(
+                not e.thread or fold(by(e.thread)) != fold(by(each)) for e in some
+            )
 
 
 def test_a_row_is_explained_as_a_log_is() -> None:

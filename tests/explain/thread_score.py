@@ -30,7 +30,7 @@ from rdmadiag.explain.log.learned.model import NOTHING, Model
 from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.frozen import dataclass
 from tests.explain import learn_model, learn_trouble
-from tests.explain.learned import by_stack, by_thread, fold
+from tests.explain.learned import by_others, by_stack, by_thread, fold
 from tests.explain.score import Excerpt, score
 from tests.explain.thread_files import EXAMS, Row, Thread, read
 
@@ -214,11 +214,9 @@ def main(arguments: Sequence[str]) -> int:
     some, texts = learn_model.known(every), learn_trouble.texts(every)
     lines, readings = [], []
     for name, by in (("other threads", by_thread), ("other stacks", by_stack)):
-        models, troubles = learn_model.Others(by, some), learn_trouble.Others(by, texts)
-        cases = [
-            explained(thread, row, models.model(thread), troubles.weights(thread))
-            for thread, row in rows
-        ]
+        model = by_others(by, some, learn_model.taught)
+        trouble = by_others(by, texts, learn_trouble.taught)
+        cases = [explained(thread, row, model(thread), trouble(thread)) for thread, row in rows]
         lines += by_part(f"explain, {name}", cases)
         readings.append(cases)
     cases = readings[0]

@@ -21,7 +21,7 @@ LIKELIEST: Final = 3
 """Causes that are compared."""
 _WEIGHTS: Final = (0.5, 0.3, 0.2)
 _READS: Final = late(
-    r"(?!.*(?:>|\b(?:set|add|del|delete|unlimited)\b))(?:rdmadiag|ls|cat|ulimit|id|ps|free|uptime"
+    r"(?!.*(?:>|\b(?:set|add|del|delete|flush|unlimited)\b))(?:rdmadiag|ls|cat|ulimit|id|ps|free|uptime"
     r"|ibv_devinfo|ibv_devices|ibstat|sminfo|(?:sudo )?rdma (?:link|res|resource|system|dev)"
     r"|ip (?:-brief |route|neigh|link|m?addr(?:ess)?)|(?:sudo )?ss|ldconfig -p|ldd|dpkg -[ls]"
     r"|rpm -qa?|lsmod|grep|env|ethtool|(?:sudo )?devlink (?:health show|dev (?:info|param show))"
