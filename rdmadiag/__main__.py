@@ -4,7 +4,9 @@ import gc
 import os
 import sys
 from contextlib import suppress
-from typing import Final
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any, Final
 
 
 def main() -> None:
@@ -15,6 +17,7 @@ def main() -> None:
     sys.unraisablehook = _unraisable
     code = _UNKNOWN
     try:
+        _defer("inspect")  # click and dataclasses import it, and a command needs nothing of it
         from rdmadiag.cli import run
         from rdmadiag.cli.failure import where_all_fails
 
@@ -33,6 +36,26 @@ def main() -> None:
                 sys.stderr.flush()
         finally:
             os._exit(code)
+
+
+class _Deferred(ModuleType):
+    """A module that is executed when something of it is first looked up.
+
+    Not importlib.util.LazyLoader: in Python 3.11 a second `import` of its module executes it.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        loader = self.__spec__.loader if self.__spec__ else None
+        assert loader is not None
+        loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _defer(name: str) -> None:
+    if name not in sys.modules and (spec := find_spec(name)):
+        sys.modules[name] = module = module_from_spec(spec)
+        module.__class__ = _Deferred
 
 
 def _unraisable(found: "sys.UnraisableHookArgs") -> None:

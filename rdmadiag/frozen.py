@@ -7,12 +7,12 @@ that `preflight` took. Classes are used as those of `dataclasses`, which is what
 
 import dataclasses
 from collections.abc import Callable
-from inspect import Parameter, Signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414  # typed readers import it here
+    from inspect import Signature
 else:
 
     def dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
@@ -25,6 +25,7 @@ def _made(cls: type, kw_only: bool) -> type:
     for name, method in _METHODS.items():
         if name not in cls.__dict__:
             setattr(cls, name, method)
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclasses writes one of inspect.signature
     cls.__setattr__ = cls.__delattr__ = _refuse  # type: ignore[assignment]
     # Not frozen and without these: it has nothing left to compile.
     make = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
@@ -80,7 +81,9 @@ def _parameter(field: "dataclasses.Field[Any]") -> str:
 class _Signature:
     """What `inspect.signature` and `help` show of the class, before and after it is compiled."""
 
-    def __get__(self, instance: object, owner: type) -> Signature:
+    def __get__(self, instance: object, owner: type) -> "Signature":
+        from inspect import Parameter, Signature
+
         parameters = []
         for each in dataclasses.fields(owner):
             kind = Parameter.KEYWORD_ONLY if each.kw_only else Parameter.POSITIONAL_OR_KEYWORD

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.failure import CommandLine, failed
 from rdmadiag.cli.group import Group, give_defaults
 from rdmadiag.cli.output import note, prepare_streams, printing
@@ -58,7 +58,7 @@ COMMANDS: Final = {
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"auto_envvar_prefix": "RDMADIAG", "help_option_names": ["-h", "--help"]},
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of a bug of ours.")
+@page.option("--debug", is_flag=True, help="Show the traceback of a bug of ours.")
 @click.pass_context
 def rdmadiag(context: click.Context, debug: bool) -> int | None:
     """Diagnostics and preflight for RDMA hosts. Reads everything, changes nothing.

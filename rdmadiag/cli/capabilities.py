@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Reading, reading, recorded
 from rdmadiag.cli.output import note, printing
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     ),
 )
 @reading
-@click.option(
+@page.option(
     "--stack",
     metavar="NAME",
     help="Only what this one needs or uses: nvshmem, ucx, dpdk, nvme_rdma.",
 )
-@click.option("--all", "everything", is_flag=True, help="Limits and single operations too.")
-@click.option(
+@page.option("--all", "everything", is_flag=True, help="Limits and single operations too.")
+@page.option(
     "--peer",
     metavar="SNAPSHOT|REPORT.json",
     help="Another host: only what devices of the same name say differently.",
 )
-@click.option(
+@page.option(
     "--exercised",
     metavar="FILE",
     help="What exercise --json printed on this host: which capabilities it has proven.",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.argument("here", type=Given(), metavar="A")
 @click.argument("there", type=Given(), metavar="B")
-@click.option(
+@page.option(
     "--stack",
     "names",
     metavar="NAME[@VERSION]",
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 @format_option()
 @json_option
 @timeout_option
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="All rows, of every pair of ports.")
+@page.option("-q", "--quiet", is_flag=True, help="The answer alone.")
+@page.option("-v", "--verbose", is_flag=True, help="All rows, of every pair of ports.")
 def command(
     here: str,
     there: str,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, Seconds, Whole, reading_samples, saved
 from rdmadiag.cli.output import printing
@@ -48,26 +48,26 @@ INTERVAL_MAX: Final = 86_400.0
     ),
 )
 @reading_samples
-@click.option(
+@page.option(
     "--interval",
     type=Seconds(0, INTERVAL_MAX),
     metavar="SECONDS",
     help=f"Between the two samples that are compared; 0 takes one.  [default: {INTERVAL:.0f}]",
 )
-@click.option(
+@page.option(
     "--since",
     metavar="FILE",
     help="Compare with the sample in this file, which counters --json printed on this host.",
 )
-@click.option("--watch", is_flag=True, help="A sample each interval, until stopped (Ctrl-C).")
-@click.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
-@click.option(
+@page.option("--watch", is_flag=True, help="A sample each interval, until stopped (Ctrl-C).")
+@page.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
+@page.option(
     "--exclude-device",
     metavar="DEV",
     multiple=True,
     help="Read no counter of this device. Can be repeated.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Show counters that stand still too.")
+@page.option("--all", "show_all", is_flag=True, help="Show counters that stand still too.")
 @expect_option
 @threshold_option
 @fail_on_option

@@ -2,6 +2,7 @@
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
@@ -26,7 +27,7 @@ def _names(context: click.Context, argument: click.Parameter, typed: str) -> lis
     ),
 )
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=_names)
-@click.option("--path", "show_path", is_flag=True, help="Where it is, instead of what it says.")
+@page.option("--path", "show_path", is_flag=True, help="Where it is, instead of what it says.")
 def command(name: str | None, show_path: bool) -> None:
     """Files to install: for Slurm, NHC, systemd, node_exporter, Kubernetes, Nagios, GitHub.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import CannotTell
 from rdmadiag.cli.options import (
@@ -45,13 +45,13 @@ FAILS_ON: Final = ("differs", "worse")
 )
 @click.argument("before", type=Given(), metavar="A")
 @click.argument("after", type=Given(), metavar="B")
-@click.option(
+@page.option(
     "--hosts",
     type=click.Choice(("same", "two")),
     help="Of one host, or of two that should be equal.  [default: what GUIDs, MAC addresses and "
     "names show]",
 )
-@click.option(
+@page.option(
     "--fail-on",
     type=click.Choice(FAILS_ON),
     default="differs",
@@ -62,8 +62,8 @@ FAILS_ON: Final = ("differs", "worse")
 @format_option(FORMATS)
 @json_option
 @timeout_option
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Every fact that changed, or was not compared.")
+@page.option("-q", "--quiet", is_flag=True, help="The answer alone.")
+@page.option("-v", "--verbose", is_flag=True, help="Every fact that changed, or was not compared.")
 def command(
     before: str,
     after: str,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.meeting import (
     accepted,
@@ -56,38 +56,38 @@ DEADLINE_MAX: Final = 120.0
     ),
 )
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
-@click.option(
+@page.option(
     "--allow-rtr",
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Try it: queue pairs are made, connected, used and destroyed.",
 )
-@click.option(
+@page.option(
     "--cm",
     is_flag=True,
     help="RC alone, connected by the connection manager (librdmacm): iWARP's only way.",
 )
 @listen_option
 @wait_option
-@click.option(
+@page.option(
     "--device",
     metavar="DEV[:PORT]",
     multiple=True,
     help="The port to use; without a peer, as both ends. Twice: from one to the other.",
 )
-@click.option(
+@page.option(
     "--only",
     metavar="OPERATION,…",
     help="These operations: send,write,read. Tried only so: "
     f"{', '.join(each for each in Operation if each in NAMED_ALONE)}.",
 )
-@click.option("--qp", metavar="TYPE,…", help=f"These queue pair types: {','.join(QP_TYPES)}.")
-@click.option(
+@page.option("--qp", metavar="TYPE,…", help=f"These queue pair types: {','.join(QP_TYPES)}.")
+@page.option(
     "--even-if-busy",
     is_flag=True,
     help="Also where other processes hold queue pairs on the port, or nobody can tell.",
 )
-@click.option(
+@page.option(
     "--deadline",
     type=Seconds(5, DEADLINE_MAX),
     default=DEADLINE,
@@ -96,7 +96,7 @@ DEADLINE_MAX: Final = 120.0
     help=f"For the whole run, preflight and all, at most {DEADLINE_MAX:.0f}.",
 )
 @secret_option
-@click.option(
+@page.option(
     "--accept-risk",
     metavar="CODE",
     allow_from_autoenv=False,

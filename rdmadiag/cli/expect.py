@@ -2,7 +2,7 @@
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.options import Given, Reading, reading
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
@@ -18,7 +18,7 @@ from rdmadiag.cli.page import Page
     ),
 )
 @reading
-@click.option(
+@page.option(
     "--output",
     type=Given(),
     metavar="FILE",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, Reading, reading, started
@@ -83,7 +83,7 @@ def _or_folder(function: F) -> F:
     ),
 )
 @click.argument("what", nargs=-1, metavar="[WHAT]...")
-@click.option(
+@page.option(
     "--log",
     type=Given(),
     multiple=True,
@@ -91,38 +91,38 @@ def _or_folder(function: F) -> F:
     help="A job's output to explain; - is standard input. Several, a folder or a pattern: those "
     "of one job, as one story.",
 )
-@click.option(
+@page.option(
     "--job",
     is_flag=True,
     help="The log is of many ranks, as srun -l or kubectl logs --prefix prints them.",
 )
 @ring_options
-@click.option(
+@page.option(
     "--platform",
     type=click.Choice(("linux", "darwin")),
     help="Whose errno it is.  [default: this host's]",
 )
-@click.option("--stage", type=click.Choice(_STAGES), help="Where the errno was seen.")
-@click.option(
+@page.option("--stage", type=click.Choice(_STAGES), help="Where the errno was seen.")
+@page.option(
     "--vendor-err",
     "vendor_error",
     metavar="N",
     callback=_number,
     help="Of a completion: 129, 0x81.",
 )
-@click.option(
+@page.option(
     "--here",
     is_flag=True,
     help="The log is of this host: read it, and rank the causes by what it shows.",
 )
-@click.option(
+@page.option(
     "--stack",
     "names",
     metavar="NAME[@VERSION]",
     multiple=True,
     help="With --from or --here: what this stack would pick there counts too. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--similar",
     is_flag=True,
     help="Known cases whose lines are like the log's, with the addresses of their threads.",

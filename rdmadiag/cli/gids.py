@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Reading, Whole, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import note, printing
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
     ),
 )
 @reading
-@click.option(
+@page.option(
     "--gid-index",
     type=Whole(0, 65535),
     metavar="INDEX",
     help="Route by this entry instead of choosing one; it must not be empty.",
 )
-@click.option(
+@page.option(
     "--explain",
     is_flag=True,
     help="What NCCL, UCX, perftest and the others would pick, by version, and why.",
 )
-@click.option(
+@page.option(
     "--stack",
     "names",
     metavar="NAME[@VERSION]",
     multiple=True,
     help="Only this one: nccl, ucx@1.18, mooncake@0.3.10. Can be repeated; implies --explain.",
 )
-@click.option(
+@page.option(
     "--env-from",
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
 )
-@click.option(
+@page.option(
     "--env",
     "env_for",
     metavar="NAME[@VERSION]",
     help='Print what to set for a stack, as shell lines: eval "$(rdmadiag gids --env nccl)".',
 )
-@click.option(
+@page.option(
     "--peer",
     metavar="SNAPSHOT|REPORT.json",
     help="The other host: pair what each stack would pick at both ends; implies --explain.",

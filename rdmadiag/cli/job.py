@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Given, Reading, Seconds, Whole, reading
 from rdmadiag.cli.output import note, printing
@@ -56,15 +56,15 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process")
 )
 @reading
 @click.argument("pid", metavar="PID", type=Whole(1, 2**31 - 1))
-@click.option("--children", is_flag=True, help="With all processes that descend from it.")
-@click.option("--cgroup", is_flag=True, help="With all processes of its control group.")
-@click.option(
+@page.option("--children", is_flag=True, help="With all processes that descend from it.")
+@page.option("--cgroup", is_flag=True, help="With all processes of its control group.")
+@page.option(
     "--peer",
     type=Given(),
     metavar="JOB.json",
     help="Its part on another host, which `job --json` printed there: do both lead to each other?",
 )
-@click.option(
+@page.option(
     "--interval",
     type=Seconds(0, INTERVAL_MAX),
     default=INTERVAL,
@@ -72,8 +72,8 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process")
     metavar="SECONDS",
     help="Between the two samples that are compared; 0 takes one, and reads no counter.",
 )
-@click.option("--watch", is_flag=True, help="An answer each interval, until stopped (Ctrl-C).")
-@click.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
+@page.option("--watch", is_flag=True, help="An answer each interval, until stopped (Ctrl-C).")
+@page.option("--count", type=Whole(1), metavar="N", help="With --watch: stop after N intervals.")
 @fail_on_option
 @exit_zero_option
 def command(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import UNKNOWN, Refused
 from rdmadiag.cli.options import Reading, reading, recorded
 from rdmadiag.cli.output import printing
@@ -32,19 +33,19 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "routing", "dcb")
     ),
 )
 @reading
-@click.option(
+@page.option(
     "--stack",
     "names",
     metavar="NAME",
     multiple=True,
     help="Only this one: nccl, ucx, rdmacm. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--env-from",
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
 )
-@click.option(
+@page.option(
     "--peer",
     metavar="SNAPSHOT|REPORT.json",
     help="The other host: its chains too, and what is not the same there.",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, Seconds
@@ -23,10 +24,10 @@ WAIT: Final = 30.0
 WAIT_MAX: Final = 3600.0
 SECRET_LIMIT: Final = 64 * 1024  # bytes
 
-listen_option = click.option(
+listen_option = page.option(
     "--listen", metavar="ADDRESS[:PORT]", help="Wait for one peer at this address."
 )
-wait_option = click.option(
+wait_option = page.option(
     "--wait",
     type=Seconds(0, WAIT_MAX, min_open=True),
     default=WAIT,
@@ -34,7 +35,7 @@ wait_option = click.option(
     metavar="SECONDS",
     help="For how long to wait for the peer; not part of --deadline.",
 )
-secret_option = click.option(
+secret_option = page.option(
     "--secret-file",
     type=Given(),
     metavar="FILE",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.failure import CommandLine
@@ -355,7 +356,7 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
     return [each for each in found if each.startswith(typed) and shell_word(each) == each]
 
 
-timeout_option: Final = click.option(
+timeout_option: Final = page.option(
     "--timeout",
     type=Seconds(0, TIMEOUT_MAX, min_open=True),
     default=TIMEOUT,
@@ -364,7 +365,7 @@ timeout_option: Final = click.option(
     help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
 )
 
-gid_scan_option: Final = click.option(
+gid_scan_option: Final = page.option(
     "--gid-scan-limit",
     type=Whole(0, MAX_ROUTE_GID_SCAN),
     metavar="N",
@@ -376,7 +377,7 @@ gid_scan_option: Final = click.option(
 def format_option(formats: tuple[str, ...] = FORMATS) -> Callable[[F], F]:
     """-o; a command with a profile decides on the default itself."""
     plain = "nagios" not in formats
-    return click.option(
+    return page.option(
         "-o",
         "--format",
         type=click.Choice(formats),
@@ -386,10 +387,10 @@ def format_option(formats: tuple[str, ...] = FORMATS) -> Callable[[F], F]:
     )
 
 
-json_option: Final = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+json_option: Final = page.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 
 _HOST_OPTIONS: Final = (
-    click.option(
+    page.option(
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
@@ -398,13 +399,13 @@ _HOST_OPTIONS: Final = (
         "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
         "counters --json).",
     ),
-    click.option(
+    page.option(
         "--sample",
         metavar="NAME",
         shell_complete=complete_samples,
         help="Read a recorded machine of ours; see samples.",
     ),
-    click.option(
+    page.option(
         "--device",
         metavar="DEV[:PORT]",
         multiple=True,
@@ -415,8 +416,8 @@ _HOST_OPTIONS: Final = (
 _FORM_OPTIONS: Final = (
     json_option,
     timeout_option,
-    click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress."),
-    click.option(
+    page.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress."),
+    page.option(
         "-v", "--verbose", is_flag=True, help="All of every note; on stderr what each source gave."
     ),
 )

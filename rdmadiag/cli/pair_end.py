@@ -11,8 +11,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from rdmadiag.cli import page
 from rdmadiag.cli.addresses import host_and_port
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.meeting import TCP_PORT, meeting
@@ -204,7 +203,7 @@ def _until_listened(address: str, until: float) -> str | None:
     return f"nobody listened at {address} in time: {why}"
 
 
-job_option: Final = click.option(
+job_option: Final = page.option(
     "--job",
     metavar="NODE",
     allow_from_autoenv=False,

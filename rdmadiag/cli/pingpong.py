@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.meeting import (
     accepted,
@@ -74,33 +74,33 @@ INLINE_MAX: Final = 1024
     ),
 )
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
-@click.option(
+@page.option(
     "--allow-rtr",
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Attempt it: once, INIT → RTR → RTS.",
 )
-@click.option(
+@page.option(
     "--cm",
     is_flag=True,
     help="By the connection manager (librdmacm), which chooses GID, MTU and PSN; iWARP's only way.",
 )
 @listen_option
 @wait_option
-@click.option(
+@page.option(
     "--device",
     metavar="DEV[:PORT]",
     multiple=True,
     help="The port to use. Twice, without a peer: from one to the other.",
 )
-@click.option("--port", type=Whole(1, 255), metavar="N", help="The same as DEV:N.")
-@click.option(
+@page.option("--port", type=Whole(1, 255), metavar="N", help="The same as DEV:N.")
+@page.option(
     "--gid-index",
     type=Whole(0, 65535),
     metavar="N",
     help="Instead of the route GID that gids shows.",
 )
-@click.option(
+@page.option(
     "--pkey-index",
     type=Whole(0, 65535),
     default=0,
@@ -108,7 +108,7 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help="InfiniBand: of the partition key to use.",
 )
-@click.option(
+@page.option(
     "--bytes",
     "payload",
     type=Whole(1, BYTES_MAX),
@@ -117,7 +117,7 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help=f"Of each message, at most {BYTES_MAX}.",
 )
-@click.option(
+@page.option(
     "--iterations",
     type=Whole(1, ITERATIONS_MAX),
     default=100,
@@ -125,34 +125,34 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help=f"Round trips that are timed, at most {ITERATIONS_MAX}.",
 )
-@click.option(
+@page.option(
     "--qp",
     type=click.Choice(("rc", "uc", "ud")),
     help="Queue pair type; UD with --cm alone.  [default: rc; Thunderbolt: uc]",
 )
-@click.option(
+@page.option(
     "--multicast",
     metavar="GROUP",
     help="With --cm: UD data goes to this multicast group, an IP address that both ends join.",
 )
-@click.option(
+@page.option(
     "--op",
     type=click.Choice([each.value for each in DataOp]),
     default=DataOp.SEND.value,
     show_default=True,
     help="What moves the data: RDMA WRITE and READ have no receiver.",
 )
-@click.option(
+@page.option(
     "--events", is_flag=True, help="Wait on a completion channel, not by polling; not for WRITE."
 )
-@click.option(
+@page.option(
     "--bandwidth",
     type=Seconds(0, BANDWIDTH_SECONDS_MAX, min_open=True),
     metavar="SECONDS",
     help="Also a window of WRITEs or READs, as fast as they go: for so long, at most "
     f"{BANDWIDTH_SECONDS_MAX:.0f}, and at most {BANDWIDTH_BYTES_MAX >> 30} GiB.",
 )
-@click.option(
+@page.option(
     "--sq-depth",
     type=Whole(1, DEPTH_MAX),
     default=DEFAULT_SIZES.sq_depth,
@@ -160,7 +160,7 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help="Work requests of the send queue; the window of --bandwidth.",
 )
-@click.option(
+@page.option(
     "--rq-depth",
     type=Whole(1, DEPTH_MAX),
     default=DEFAULT_SIZES.rq_depth,
@@ -168,13 +168,13 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help="Work requests of the receive queue.",
 )
-@click.option(
+@page.option(
     "--cq-depth",
     type=Whole(2, 2 * DEPTH_MAX),
     metavar="N",
     help="Entries of the completion queue.  [default: those of both queues]",
 )
-@click.option(
+@page.option(
     "--sge",
     type=Whole(1, SGE_MAX),
     default=DEFAULT_SIZES.sge,
@@ -182,7 +182,7 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help="Buffers that a message is gathered from, and scattered over.",
 )
-@click.option(
+@page.option(
     "--inline",
     type=Whole(0, INLINE_MAX),
     default=DEFAULT_SIZES.inline,
@@ -190,12 +190,12 @@ INLINE_MAX: Final = 1024
     metavar="N",
     help="Bytes up to which a message is put into the work request itself.",
 )
-@click.option(
+@page.option(
     "--mtu",
     type=click.Choice([str(size) for size in MTU_BYTES.values()]),
     help="Of the path, in bytes.  [default: the smaller of both ports' active MTU]",
 )
-@click.option(
+@page.option(
     "--deadline",
     type=Seconds(1, DEADLINE_MAX),
     default=DEADLINE,
@@ -204,14 +204,14 @@ INLINE_MAX: Final = 1024
     help=f"For the whole run, preflight and all, at most {DEADLINE_MAX:.0f}.",
 )
 @secret_option
-@click.option(
+@page.option(
     "--new-secret",
     type=click.Path(),
     metavar="FILE",
     allow_from_autoenv=False,
     help="Write a new random secret to FILE, for --secret-file, and do nothing else.",
 )
-@click.option(
+@page.option(
     "--accept-risk",
     metavar="CODE",
     allow_from_autoenv=False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, Whole, gid_scan_option, reading
 from rdmadiag.cli.output import in_utf8, note, printing
@@ -52,53 +52,53 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     ),
 )
 @functools.partial(reading, formats=PREFLIGHT_FORMATS)
-@click.option(
+@page.option(
     "--output",
     type=Given(),
     metavar="FILE",
     help="Write there instead of to stdout: whole or not at all. A new file has mode 0600, for "
     "prometheus 0644; one that is replaced keeps its own.",
 )
-@click.option(
+@page.option(
     "--expect",
     type=Given(),
     metavar="FILE",
     help="What this host should be, as `rdmadiag expect` writes it; what it is not is a finding.",
 )
-@click.option("--expect-devices", type=Whole(0), metavar="N", help="So many RDMA devices.")
-@click.option("--expect-active", type=Whole(0), metavar="N", help="So many active ports.")
-@click.option(
+@page.option("--expect-devices", type=Whole(0), metavar="N", help="So many RDMA devices.")
+@page.option("--expect-active", type=Whole(0), metavar="N", help="So many active ports.")
+@page.option(
     "--expect-rate",
     metavar="RATE",
     help='Of every active port: "400 Gb/sec", or ">=200 Gb/sec".',
 )
-@click.option(
+@page.option(
     "--profile",
     type=click.Choice(tuple(exits.PROFILES)),
     help="Exit codes, and the default form, for what runs this; see docs/exit_codes.md.",
 )
-@click.option(
+@page.option(
     "--fail-on",
     type=click.Choice(tuple(exits.FAILS_ON)),
     help="The mildest status that gives an exit code other than 0.  [default: warn; with "
     "--profile npd or k8s unknown, slurm critical]",
 )
 @gid_scan_option
-@click.option(
+@page.option(
     "--log-last",
     metavar="TIME",
     callback=_window,
     help="How far back to read the log: 30s, 1m, 2h, 1d.  [default: 10m of the kernel's log on "
     "Linux, 1m of a Mac's]",
 )
-@click.option(
+@page.option(
     "--log-lines",
     type=Whole(1, 10000),
     metavar="N",
     help="Lines of it to keep; of a Mac's, a failed RTR whatever its age.  [default: 100 on "
     "Linux, 20 on a Mac]",
 )
-@click.option(
+@page.option(
     "--pid",
     type=Whole(1, 2**22),
     metavar="PID",
@@ -106,51 +106,51 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     "your jobs, such as slurmd or kubelet.  [default: the parents of this process]  Of a job's "
     "own process, also which NCCL it has mapped.",
 )
-@click.option(
+@page.option(
     "--stack",
     "names",
     metavar="NAME[@VERSION]",
     multiple=True,
     help="Judge what this stack would pick, too: nccl, ucx@1.18. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--fleet-size",
     type=Whole(2, 10**6),
     metavar="N",
     help="Are this host's limits enough for N hosts: neighbours, ports, files, rdma cgroup?",
 )
-@click.option(
+@page.option(
     "--modules",
     is_flag=True,
     help="Read transceivers and cables, too: type, temperature, light, and their own thresholds. "
     "Needs CAP_NET_ADMIN; slow on some firmware.",
 )
-@click.option(
+@page.option(
     "--env-from",
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
 )
-@click.option(
+@page.option(
     "--ladder",
     is_flag=True,
     help="Of each port how far it gets: seen, opened, link, addressed, routable, lossless, "
     "permitted, proven; and what the next rung takes.",
 )
-@click.option(
+@page.option(
     "--proven",
     type=Given(),
     metavar="FILE",
     multiple=True,
     help="With --ladder: what `pingpong --json` printed on this host. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--since",
     type=Given(),
     metavar="RECORD",
     help="What changed since this record of the host, as `rdmadiag diff` says it. The verdict and "
     "the exit code are of now alone.",
 )
-@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
+@page.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
     reading: Reading,
     output: str | None,

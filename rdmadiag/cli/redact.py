@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import LEAST, Given, host_of, started, timeout_option
@@ -38,7 +38,7 @@ DOCUMENTS: Final = (".json", ".jsonl", ".ndjson")
     ),
 )
 @click.argument("record", metavar="RECORD", type=Given())
-@click.option(
+@page.option(
     "--output",
     type=Given(),
     metavar="FILE",

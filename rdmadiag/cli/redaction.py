@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any, Final
 
-import click
-
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import NotWritten, Refused
 from rdmadiag.cli.options import Given
 from rdmadiag.quoting import printable
@@ -17,7 +16,7 @@ _KEY_TEXT: Final = 65  # bytes: 64 hexadecimal digits and a line end
 
 _WIDTH: Final = 68  # with "rdmadiag: " before it still within 80 columns
 
-key_option: Final = click.option(
+key_option: Final = page.option(
     "--key-file",
     type=Given(),
     metavar="FILE",

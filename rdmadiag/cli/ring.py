@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, Reading, Seconds
 from rdmadiag.cli.output import printing
@@ -19,7 +19,7 @@ BEFORE: Final = 30.0
 """Seconds."""
 
 
-local_routes_option: Final = click.option(
+local_routes_option: Final = page.option(
     "--local-routes",
     is_flag=True,
     help="Show routes of the table `local` too, which the kernel makes with each address. "
@@ -31,7 +31,7 @@ def ring_options(function: F) -> F:
     """--ring, --at, --before and --local-routes."""
     for option in (
         local_routes_option,
-        click.option(
+        page.option(
             "--before",
             type=Seconds(0, 366 * 86_400.0),
             default=BEFORE,
@@ -39,13 +39,13 @@ def ring_options(function: F) -> F:
             metavar="SECONDS",
             help="With --ring: how long before.",
         ),
-        click.option(
+        page.option(
             "--at",
             metavar="TIME",
             help="With --ring: the moment, 2026-11-23T14:02:03Z or seconds since 1970; UTC "
             "without an offset.  [default: the last that the ring knows of]",
         ),
-        click.option(
+        page.option(
             "--ring",
             metavar="DIR",
             type=Given(),

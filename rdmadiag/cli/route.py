@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.addresses import host_and_port
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
@@ -39,10 +40,8 @@ _LEAST_SECONDS: Final = 1.0
 )
 @reading
 @click.argument("peer", metavar="PEER")
-@click.option(
-    "--source", metavar="ADDR", help="The address to send from: rping -I, rdma_bind_addr."
-)
-@click.option(
+@page.option("--source", metavar="ADDR", help="The address to send from: rping -I, rdma_bind_addr.")
+@page.option(
     "--resolve",
     is_flag=True,
     help="Ask the resolver for a name that /etc/hosts has not: that may send packets.",

@@ -2,6 +2,7 @@
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 
@@ -15,7 +16,7 @@ from rdmadiag.cli.page import Page
         ("a copy to look into", "rdmadiag snapshot --sample roce-healthy /tmp/roce-healthy"),
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@page.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(as_json: bool) -> None:
     """The recorded machines that come with rdmadiag, for --sample NAME."""
     from rdmadiag.samples import samples

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
@@ -42,20 +42,20 @@ _OTHER_ARCHIVES: Final = re.compile(
     ),
 )
 @click.argument("target", metavar="DIR|FILE.tar.gz")
-@click.option("--from", "snapshot", metavar="SNAPSHOT", help="Record a recorded host again.")
-@click.option("--sample", metavar="NAME", help="Copy a recorded machine of ours.")
-@click.option(
+@page.option("--from", "snapshot", metavar="SNAPSHOT", help="Record a recorded host again.")
+@page.option("--sample", metavar="NAME", help="Copy a recorded machine of ours.")
+@page.option(
     "--exclude-device",
     metavar="DEV",
     multiple=True,
     help="Read no counter of this device. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--modules",
     is_flag=True,
     help="Record what transceivers and cables say of themselves, too; slow on some firmware.",
 )
-@click.option(
+@page.option(
     "--redact",
     is_flag=True,
     help="Replace names by pseudonyms as rdmadiag redact does; what is left in is listed.",

@@ -5,29 +5,29 @@ from typing import Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given
 from rdmadiag.preflight.thresholds import DEFAULT, NoThreshold, Thresholds
 
-fail_on_option: Final = click.option(
+fail_on_option: Final = page.option(
     "--fail-on",
     type=click.Choice(tuple(exits.FAILS_ON)),
     default="warn",
     show_default=True,
     help="The mildest status that gives an exit code other than 0.",
 )
-exit_zero_option: Final = click.option(
+exit_zero_option: Final = page.option(
     "--exit-zero", is_flag=True, help="Exit 0 whatever the verdict."
 )
-threshold_option: Final = click.option(
+threshold_option: Final = page.option(
     "--threshold",
     metavar="NAME=NUMBER",
     multiple=True,
     help="From which number on a rule reports. Can be repeated; a wrong name lists all of them.",
 )
 
-expect_option: Final = click.option(
+expect_option: Final = page.option(
     "--expect",
     type=Given(),
     metavar="FILE",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
 from rdmadiag.cli.options import Given, Seconds, Whole, complete_devices, format_option, json_option
 from rdmadiag.cli.output import note, printing
@@ -47,19 +47,19 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
          "rdmadiag watch --on-change /usr/local/sbin/on-rdma-event"),
     ),
 )  # fmt: skip
-@click.option(
+@page.option(
     "--source",
     type=click.Choice(_SOURCES),
     multiple=True,
     help="Listen to this one alone. Can be repeated.  [default: all]",
 )
-@click.option(
+@page.option(
     "--ring",
     metavar="DIR",
     type=Given(),
     help="Write all events to this folder too, for explain --ring; made if it is not there.",
 )
-@click.option(
+@page.option(
     "--ring-size",
     type=Whole(1, _RING_MOST),
     default=_RING_SIZE,
@@ -67,12 +67,12 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     metavar="MIB",
     help="What the ring may take; then the oldest events go.",
 )
-@click.option(
+@page.option(
     "--on-change",
     metavar="CMD",
     help="Run this for each event, without a shell, one at a time; JSON on its standard input.",
 )
-@click.option(
+@page.option(
     "--on-change-timeout",
     type=Seconds(0, 3600, min_open=True),
     default=10.0,
@@ -80,20 +80,20 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     metavar="SECONDS",
     help="For one run of that command; then it is killed.",
 )
-@click.option(
+@page.option(
     "--counters",
     type=Seconds(1, 86_400),
     metavar="SECONDS",
     help="Sample what each port sends and receives this often, and draw it.",
 )
-@click.option(
+@page.option(
     "--async-events",
     metavar="DEV",
     multiple=True,
     shell_complete=complete_devices,
     help="Open this device, for its asynchronous events too. Can be repeated.",
 )
-@click.option(
+@page.option(
     "--for",
     "seconds",
     type=Seconds(0, _DAYS),
@@ -101,10 +101,10 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     help="Stop after this time.  [default: SIGINT, SIGTERM]",
 )
 @local_routes_option
-@click.option("--lines", is_flag=True, help="Lines, not a screen, on a terminal too.")
+@page.option("--lines", is_flag=True, help="Lines, not a screen, on a terminal too.")
 @format_option()
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but events; with --ring nothing.")
+@page.option("-q", "--quiet", is_flag=True, help="Print nothing but events; with --ring nothing.")
 def command(
     source: tuple[str, ...],
     ring: str | None,

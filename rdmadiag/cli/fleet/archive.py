@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, started
 from rdmadiag.cli.output import printing
@@ -25,7 +26,7 @@ SECONDS: Final = 60.0
     ),
 )  # fmt: skip
 @click.argument("file", type=Given(), metavar="FILE")
-@click.option(
+@page.option(
     "--wheels", type=Given(), metavar="DIR",
     help="Wheels of pydantic-core, as pip download brings them: each Python and processor that "
     "one of them is for can run the file, too.",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Given, format_option, json_option, started, timeout_option
 from rdmadiag.cli.output import printing
@@ -34,7 +35,7 @@ _MOST: Final = 10_000
     ),
 )
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option(
+@page.option(
     "--history",
     "path",
     type=Given(),
@@ -47,8 +48,8 @@ _MOST: Final = 10_000
 @format_option()
 @json_option
 @timeout_option
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone, a line for each node.")
-@click.option("-v", "--verbose", is_flag=True, help="All of every list.")
+@page.option("-q", "--quiet", is_flag=True, help="The answer alone, a line for each node.")
+@page.option("-v", "--verbose", is_flag=True, help="All of every list.")
 def command(
     nodes: tuple[str, ...],
     path: str,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import NOT_WRITTEN, Refused
 from rdmadiag.cli.fleet.options import file_options, output_option, talk_options
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option
@@ -41,19 +42,19 @@ _MOST_SECONDS: Final = 86400.0
     ),
 )
 @click.argument("paths", nargs=-1, required=True, type=Given(), metavar="PATH...")
-@click.option(
+@page.option(
     "--expect-hosts",
     metavar="NODESET",
     help="Who ought to report, as node[001-512]: those of which nothing was read are named.",
 )
-@click.option(
+@page.option(
     "--judge-again",
     is_flag=True,
     help="By this version's rules, from the evidence; slower. Else the verdicts are those that "
     "stand in the reports.",
 )
 @file_options
-@click.option(
+@page.option(
     "--history",
     type=Given(),
     metavar="FILE",
@@ -64,7 +65,7 @@ _MOST_SECONDS: Final = 86400.0
 @format_option(FORMATS)
 @json_option
 @output_option
-@click.option(
+@page.option(
     "--timeout",
     type=Seconds(0, _MOST_SECONDS, min_open=True),
     default=TIMEOUT,

@@ -3,79 +3,78 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-import click
-
+from rdmadiag.cli import page
 from rdmadiag.cli.options import Given, Whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NODES: Final = (
-    click.option(
+    page.option(
         "-w", "--nodes", multiple=True, metavar="NODES",
         help="Which: node[001-512], @group, @source:group. Can be repeated.  [default: within a "
         "Slurm job all of its nodes]",
     ),
-    click.option(
+    page.option(
         "-a", "--all", "everything", is_flag=True, help="All nodes of the default source of groups."
     ),
-    click.option(
+    page.option(
         "-x", "--exclude", multiple=True, metavar="NODES", help="But not these. Can be repeated."
     ),
-    click.option(
+    page.option(
         "--via", metavar="ssh|srun|exec:…",
         help='How to get there: ssh; srun; or a program for each node, "exec:docker exec %h".  '
         "[default: within a Slurm job that has the nodes srun, else ssh]",
     ),
-    click.option(
+    page.option(
         "--ssh-options", metavar="TEXT", default="", show_default=False,
         help='For ssh, before the node: "-p 2222 -l admin".',
     ),
-    click.option(
+    page.option(
         "--fanout", type=Whole(1, 4096), default=64, show_default=True, metavar="N",
         help="So many nodes at once; srun starts all of them.",
     ),
 )  # fmt: skip
 
 _PROGRAM: Final = (
-    click.option(
+    page.option(
         "--copy", is_flag=True,
         help="Send rdmadiag there: into a temporary folder that is removed at the end. Needs "
         "Python 3.11 there, and no pip.",
     ),
-    click.option(
+    page.option(
         "--wheels", type=Given(), metavar="DIR",
         help="With --copy: wheels of pydantic-core, for other Pythons and processors than here.",
     ),
-    click.option(
+    page.option(
         "--python", default="python3", show_default=True, metavar="PROGRAM",
         help="With --copy: the Python there.",
     ),
-    click.option(
+    page.option(
         "--program", default="rdmadiag", show_default=True, metavar="PATH",
         help="rdmadiag there, where it is not in the PATH of a shell without a login.",
     ),
 )  # fmt: skip
 
 _FILES: Final = (
-    click.option(
+    page.option(
         "--passed", type=Given(), metavar="FILE", help="Write the nodes that are fit, as one set."
     ),
-    click.option(
+    page.option(
         "--failed", type=Given(), metavar="FILE",
         help="Write those that are not, or not known to be, for srun --exclude.",
     ),
-    click.option(
+    page.option(
         "--html", type=Given(), metavar="FILE",
         help="Write one page with everything, which needs no network and no other file.",
     ),
 )  # fmt: skip
 
 _TALK: Final = (
-    click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress."),
-    click.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list."),
+    page.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress."),
+    page.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list."),
 )
 
-output_option: Final = click.option(
+output_option: Final = page.option(
     "--output", type=Given(), metavar="FILE",
     help="Write there instead of to stdout: whole or not at all.",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from rdmadiag.cli import page
 from rdmadiag.cli.exits import NOT_WRITTEN, CannotTell, Refused
 from rdmadiag.cli.fleet.merge import check_files, write_nodes
 from rdmadiag.cli.fleet.options import (
@@ -91,93 +92,93 @@ class Rounds(click.IntRange):
     ),
 )  # fmt: skip
 @node_options
-@click.option(
+@page.option(
     "--allow-rtr", is_flag=True, allow_from_autoenv=False,
     help="Attempt it: on each node once a round, INIT → RTR → RTS.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--rounds", type=Rounds(1, 100_000), default=str(ROUNDS), show_default=True, metavar="K|all",
     help="Of each rail; each node meets so many others. All: every two nodes meet.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--device", "devices", multiple=True, metavar="DEV[:PORT]",
     help="Of each node; repeated, one for each rail.  [default: one rail, of the port that "
     "preflight ranks first]",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--across", type=Whole(0, 10_000), default=0, show_default=True, metavar="N",
     help="Rounds from one rail to another, after those.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--topology", type=Given(), metavar="FILE",
     help="Leaf switches: Slurm's topology.conf, or lines of LEAF: NODES. Adds rounds from leaf "
     "to leaf.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--seed", type=Whole(0, (1 << 63) - 1), default=0, show_default=True, metavar="N",
     help="Who meets whom: the same pairs for the same nodes and seed.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--retests", type=Whole(0, 100), default=RETESTS, show_default=True, metavar="N",
     help="How often at most suspects are tried again, with partners that passed.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--suffix", default="", show_default=False, metavar="TEXT",
     help="Peers reach a node at its name and this: -ib, .mgmt.example.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--addresses", type=Given(), metavar="FILE",
     help="Lines of NODE ADDRESS[:PORT] [DEVICE...]: where peers reach it, its devices by rail.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--bytes", "payload", type=Whole(1, 1 << 20), metavar="N",
     help=f"Of each message.  [default: 64; with --bandwidth {_MEASURED}]",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--iterations", type=Whole(1, 10_000), default=100, show_default=True, metavar="N",
     help="Round trips that are timed.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--bandwidth", type=Seconds(0, BANDWIDTH_SECONDS_MAX), default=0.0, show_default="not measured",
     metavar="SECONDS", help="Also WRITEs as fast as they go, for so long, of each pair.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--expect-latency", type=click.FloatRange(0, min_open=True), metavar="US",
     help="Half a round trip of a fleet in order, in µs: is the whole of it slow?",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--expect-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GBPS",
     help="The same in Gb/s, with --bandwidth.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--busy", is_flag=True,
     help="Also ports that programs have queue pairs on; those are left alone without it.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--accept-risk", metavar="CODE", multiple=True, allow_from_autoenv=False,
     help="Attempt it in spite of this reason of a node's preflight. Can be repeated.",
 )  # fmt: skip
 @program_options
-@click.option(
+@page.option(
     "--wait", type=Seconds(1, 3600), default=WAIT, show_default=True, metavar="SECONDS",
     help="For its partner, at each node: what starting takes longer on one than on another.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--attempt-deadline", type=Seconds(1, 60), metavar="SECONDS",
     help=f"Of each attempt, preflight and all.  [default: {ATTEMPT:g}, and --bandwidth]",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--host-deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For each node in each round, from its start.  [default: --wait, --attempt-deadline "
     f"and {CONNECTING:g}; with --copy {COPYING:g} more]",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For everything: no round begins that could not end by then.  [default: what all "
     "rounds take if all nodes take their time]",
 )  # fmt: skip
 @file_options
-@click.option(
+@page.option(
     "--history", type=Given(), metavar="FILE",
     help="Add how each node stands and what its pairs measured to a history, for `fleet history`: "
     "one of its own, beside that of merges.",

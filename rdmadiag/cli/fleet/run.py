@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.fleet.merge import FORMATS, check_files, write
 from rdmadiag.cli.fleet.options import (
     file_options,
@@ -90,11 +90,11 @@ class _Inner:
 )  # fmt: skip
 @node_options
 @program_options
-@click.option(
+@page.option(
     "--host-deadline", type=Seconds(1, DEADLINE_MAX), default=HOST_DEADLINE, show_default=True,
     metavar="SECONDS", help="For each node, from its start.",
 )  # fmt: skip
-@click.option(
+@page.option(
     "--deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For everything together.  [default: what that takes if all nodes take their time]",
 )  # fmt: skip

@@ -5,7 +5,7 @@ import stat
 
 import click
 
-from rdmadiag.cli import exits
+from rdmadiag.cli import exits, page
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given
 from rdmadiag.cli.output import printing
@@ -21,14 +21,14 @@ from rdmadiag.cli.page import Page
         ("and the records in one folder", "rdmadiag mcp --records /srv/rdma-records"),
     ),
 )
-@click.option(
+@page.option(
     "--records",
     type=Given(),
     metavar="DIR",
     help="The folder whose records may be asked for, by their names in it; nothing outside it is "
     "read.  [default: this host alone]",
 )
-@click.option("--tools", is_flag=True, help="Print the tools, and serve nobody.")
+@page.option("--tools", is_flag=True, help="Print the tools, and serve nobody.")
 def command(records: str | None, tools: bool) -> int:
     """Serve the Model Context Protocol on stdin and stdout: read-only tools.
 
