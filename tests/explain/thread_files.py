@@ -33,6 +33,7 @@ EXAMS: Final = (
     "eighth",
     "ninth",
     "tenth",
+    "eleventh",
 )
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
