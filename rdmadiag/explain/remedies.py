@@ -119,6 +119,7 @@ RDMA_CTL: Final = "rdma_ctl status"
 THUNDERBOLT_SPEED: Final = (
     "system_profiler SPThunderboltDataType | grep Speed   # 40 Gb/s: Thunderbolt 4"
 )
+THUNDERBOLT_PEER: Final = "system_profiler SPThunderboltDataType   # is the peer seen?"
 CRASH_REPORTS: Final = (
     "ls -t ~/Library/Logs/DiagnosticReports | head -3   # the newest names the call"
 )

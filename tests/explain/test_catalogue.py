@@ -23,6 +23,7 @@ from rdmadiag.explain.log.catalogue import (
 )
 from rdmadiag.explain.log.catalogue.alike import WORDS, votes_alike
 from rdmadiag.explain.log.kind import ENDED, MESSAGE, Kind
+from rdmadiag.explain.log.recall import fits
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
@@ -54,6 +55,13 @@ def test_every_cause_of_a_row_is_one_of_the_registry_and_only_healthy_ones_have_
         or len(each.labels) != len(set(each.labels))
     ]
     assert unknown == []
+
+
+def test_what_is_printed_on_macs_alone_names_causes_that_a_mac_has() -> None:
+    of_macs = [each for each in MESSAGES if each.stack in ("mlx", "exo", "macos")]
+    assert of_macs
+    named = {label for each in of_macs for label in each.labels}
+    assert [each for each in sorted(named) if not fits(each, "darwin")] == []
 
 
 def test_no_message_stands_twice() -> None:

@@ -38,6 +38,7 @@ ROWS: Final = (
         "needs-root",
         "the command needs root, or a capability such as CAP_NET_ADMIN",
         linux=("sudo COMMAND", NODES),
+        darwin=("sudo COMMAND",),
     ),
     Cause(
         "raw-packet-privilege",

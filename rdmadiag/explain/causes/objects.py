@@ -115,6 +115,7 @@ ROWS: Final = (
         "memory-not-taken",
         "the memory or its access flags are not what the provider takes",
         linux=(LIMIT, _GPU_MEMORY, DMESG),
+        darwin=(MAC_LOG,),
     ),
     Cause(
         "mr-exhausted",
@@ -139,6 +140,7 @@ ROWS: Final = (
             "died": "perhaps somebody else ended the process: the kernel, when memory ran out",
         },
         linux=("free -m", "grep -i huge /proc/meminfo   # HugePages_Free", "ulimit -v", DMESG),
+        darwin=("vm_stat", MAC_LOG),
         named_by=("address-space-limit-low", "data-limit-low", "committed-memory-near-limit"),
         stages=MAKING,
     ),
@@ -218,6 +220,7 @@ ROWS: Final = (
             DMESG_OF_RDMA,
             "# the first completion that is no success and not flushed (5) says why",
         ),
+        darwin=("# the first completion that is no success and not flushed (5) says why", MAC_LOG),
     ),
     Cause(
         "qp-exhausted",
@@ -262,6 +265,10 @@ ROWS: Final = (
         "argument-refused",
         "the program refuses one of its arguments, before it asks the device",
         linux=("# the line says which argument, and often its bounds",),
+        darwin=(
+            "# the line says which argument, and often its bounds",
+            "env | grep ^MLX_   # MLX_IBV_DEVICES: a file with a list of lists of device names",
+        ),
     ),
     Cause(
         "queue-full",
@@ -302,6 +309,7 @@ ROWS: Final = (
         "no-such-port",
         "the device has no such port",
         linux=("rdmadiag devices   # how many ports has each?",),
+        darwin=("rdmadiag devices   # how many ports has each?",),
     ),
     Cause(
         "pkey-index",

@@ -17,12 +17,14 @@ from rdmadiag.explain.remedies import (
     HOST_NETWORK,
     LISTENING_AT_PEER,
     LOCAL_NETWORK,
+    MAC_LOG,
     MTU_OF_BOTH,
     NAME_A_ROW,
     NO_REPEAT,
     PARTITION_KEYS,
     PING_OF_MTU,
     ROUTE,
+    THUNDERBOLT_PEER,
 )
 from rdmadiag.explain.remedies import PATH as LOOK_AT_PATH
 
@@ -225,6 +227,7 @@ ROWS: Final = (
             "interface or a virtual switch computes them wrong",
         },
         linux=("ip route get PEER", GIDS, "sudo sminfo"),
+        darwin=("route -n get PEER   # by the interface of the cable?", THUNDERBOLT_PEER),
         named_by=("arp-flux",),
         stages=PATH,
         of=Of.WAY,
@@ -271,6 +274,7 @@ ROWS: Final = (
         "peer-unreachable",
         "the peer's address does not answer on the link: other subnet, VLAN, rail or port",
         linux=(*LOOK_AT_PATH["linux"], GIDS),
+        darwin=LOOK_AT_PATH["darwin"],
         of=Of.WAY,
     ),
     Cause(
@@ -324,6 +328,7 @@ ROWS: Final = (
             "rdma link show",
             *_OF_LINK,
         ),
+        darwin=(THUNDERBOLT_PEER, MAC_LOG),
         confirmed_by=("link-was-lost",),
         named_by=("link-not-up", "link-down-because", "link-flaps-in-log"),
         stages=PATH,
@@ -386,6 +391,11 @@ ROWS: Final = (
             "mismatch": "a port has no link, or waits for its subnet manager",
         },
         linux=(DEVICES, "rdma link show", "ibstat"),
+        darwin=(
+            DEVICES,
+            "ifconfig {netdev} | grep status",
+            THUNDERBOLT_PEER,
+        ),
         confirmed_by=(
             "link-not-up",
             "link-down-because",

@@ -68,6 +68,7 @@ ROWS: Final = (
         },
         excluded_by=(Used.ONE_HOST,),
         linux=(AT_PEER,),
+        darwin=(CAUSE_AT_PEER, MAC_LOG),
         of=Of.PEER,
     ),
     Cause(

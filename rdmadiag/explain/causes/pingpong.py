@@ -5,6 +5,7 @@ from typing import Final
 from rdmadiag.explain.causes.cause import Cause, Of
 from rdmadiag.explain.remedies import (
     ADDRESSES,
+    ASK_PEER,
     AT_PEER,
     COUNTERS,
     DEVICES_OF_BOTH,
@@ -29,6 +30,7 @@ ROWS: Final = (
         "the other end was not started, or its own preflight kept it from coming",
         of=Of.PEER,
         linux=(AT_PEER, PREFLIGHT_AT_PEER, "# start it, within the time that this end waits"),
+        darwin=(ASK_PEER, PREFLIGHT_AT_PEER, "# start it, within the time that this end waits"),
     ),
     Cause(
         "peer-address-wrong",
@@ -58,6 +60,7 @@ ROWS: Final = (
         named_by=("local-ports-few",),
         stages=frozenset({Stage.CONNECT}),
         linux=("sudo ss -tlnp   # who listens there?", "# or another port, at both ends: -p"),
+        darwin=("sudo lsof -nP -iTCP -sTCP:LISTEN   # who listens there?",),
     ),
     Cause(
         "tcp-port-privileged",
@@ -163,6 +166,7 @@ ROWS: Final = (
         "arguments-differ",
         "the ends were started with different arguments: what must be the same is not",
         linux=("# both ends: the same program, of the same version, with the same options?",),
+        darwin=("# both ends: the same program, of the same version, with the same options?",),
     ),
     Cause(
         "payloads-differ",

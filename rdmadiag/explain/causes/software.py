@@ -3,7 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.causes.cause import Cause
-from rdmadiag.explain.remedies import ADDRESSES
+from rdmadiag.explain.remedies import ADDRESSES, CRASH_REPORTS
 
 ROWS: Final = (
     Cause(
@@ -22,6 +22,7 @@ ROWS: Final = (
             "ldd \"$(command -v PROGRAM)\" | grep -E 'ucp|uct|fabric|psm|pmix|not found'",
             "grep -ohE '/[^ ]*lib(ucp|fabric|psm|pmix)[^ ]*' /proc/PID/maps | sort -u",
         ),
+        darwin=('otool -L "$(command -v PROGRAM)"   # what it was linked with', "sw_vers"),
     ),
     Cause(
         "feature-not-built",
@@ -31,6 +32,10 @@ ROWS: Final = (
             "ompi_info | grep -E 'pml|mtl|btl'   # those of Open MPI",
             "grep -E 'SMB_DIRECT|XPRT_RDMA|NVME_RDMA' /boot/config-$(uname -r)",
         ),
+        darwin=(
+            "sw_vers   # RDMA over Thunderbolt: macOS 26.2 or newer",
+            "python3 -m pip list | grep -i mlx   # a release that has JACCL?",
+        ),
     ),
     Cause(
         "program-fault",
@@ -38,6 +43,10 @@ ROWS: Final = (
         linux=(
             "ldconfig -p | grep -E 'nccl|ucp|fabric|nvshmem'   # then the newest of these releases",
             "ulimit -c unlimited   # run again, and keep the core file",
+        ),
+        darwin=(
+            CRASH_REPORTS,
+            "python3 -m pip list | grep -iE 'mlx|exo'   # then the newest of these",
         ),
     ),
     Cause(
@@ -57,6 +66,7 @@ ROWS: Final = (
             "srun --mpi=list; ompi_info | grep -iE 'pmix|slurm'",
             "srun --mpi=pmix PROGRAM   # or the mpirun of the same MPI",
         ),
+        darwin=("env | grep ^MLX_   # a rank, and the devices; or let mlx.launch start all ranks",),
     ),
     Cause(
         "bootstrap-service-unreachable",
@@ -76,6 +86,10 @@ ROWS: Final = (
             ADDRESSES,
             "ip route get {target}   # by which interface?",
             "export NCCL_SOCKET_IFNAME=INTERFACE GLOO_SOCKET_IFNAME=INTERFACE   # that one",
+        ),
+        darwin=(
+            "ifconfig | grep 'inet '",
+            "env | grep ^MLX_   # MLX_JACCL_COORDINATOR: an address of rank 0 that all reach",
         ),
     ),
     Cause(

@@ -9,6 +9,7 @@ from rdmadiag.explain.remedies import (
     CRASH_REPORTS,
     GIDS,
     LOCAL_NETWORK,
+    MAC_LOG,
     ONLY_TCP,
     PREFLIGHT_ON,
     RDMA_CTL,
@@ -89,11 +90,21 @@ SIGNS: Final = (
         (ONLY_TCP, AT_PEER, LOCAL_NETWORK),
         platform="darwin",
     ),
-    sign(
+    sign(  # ibv_post_send and ibv_post_recv: mlx's rdma.h
+        "post-failed",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"\[jaccl\] (?:Recv|Send) failed with error code",
+        ("qp-error", "link-lost", "driver-wedged", "peer-gone"),
+        (MAC_LOG, AT_PEER, PREFLIGHT_ON),
+        platform="darwin",
+    ),
+    sign(  # TCP: mlx's tcp.cpp
         "side-channel-broken",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"\[jaccl\].{0,30}\b(?:Recv|Send|Receiv\w+|Sending)\b.{0,20}(?:fail|error)",
+        r"\[jaccl\].{0,30}\b(?:Recv|Send|Receiv\w+|Sending)\b.{0,20}"
+        r"(?:fail|error)(?!ed with error code)",
         ("peer-gone", "driver-wedged"),
         (ONLY_TCP, AT_PEER, PREFLIGHT_ON),
         platform="darwin",
