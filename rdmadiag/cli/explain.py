@@ -364,6 +364,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.whole import read_whole
+    from rdmadiag.explain.log.wrapped import put_together
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -378,6 +379,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
             collector = collect(sieve.segments(stream), lambda: sieve.look_for(NARROW))
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
+    collector = put_together(sieve, collector)
     if sieve.whole:
         read_whole(collector, sieve.whole)
     read_outcome(collector, sieve.end, sieve.lines)

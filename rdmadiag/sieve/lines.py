@@ -37,8 +37,9 @@ BUFFER: Final = 1 << 20
 BEFORE: Final = 1024  # bytes of a long segment before its first word …
 BEHIND: Final = 3072  # … and from there on
 AFTER: Final = 512  # bytes of what follows a segment
+FURTHER: Final = 2048  # the same, and more: the frames of a crash
 ABOVE: Final = 512  # bytes of what stands before it
-CARRIED: Final = BEFORE + BEHIND + AFTER
+CARRIED: Final = BEFORE + BEHIND + FURTHER
 WHOLE: Final = 8192  # bytes of a stream that is kept
 
 CONTEXT: Final = 1
@@ -61,6 +62,7 @@ class Segment:
     line: bytes
     after: bytes  # what follows it, cut off
     above: bytes  # what stands before it, cut off
+    further: bytes = b""  # the same and more of it
 
 
 class Sieve:
@@ -111,6 +113,7 @@ class Sieve:
                     bytes(view[begin:stop]),
                     bytes(view[stop : min(stop + AFTER, held)]).lstrip(b"\r\n"),
                     (gone + view[max(begin - ABOVE, 0) : begin])[-ABOVE:],
+                    bytes(view[stop : min(stop + FURTHER, held)]).lstrip(b"\r\n"),
                 )
             newlines += counted
             if at_end:
@@ -139,8 +142,8 @@ def _fill(stream: Readable, view: memoryview) -> int:
 
 def _end_of_lines(buffer: bytearray, start: int, held: int) -> int:
     """Behind the last whole line with enough after it, or within a line that is too long."""
-    newline = buffer.rfind(b"\n", start, held - AFTER)
-    return newline + 1 if newline >= start else held - BEHIND - AFTER
+    newline = buffer.rfind(b"\n", start, held - FURTHER)
+    return newline + 1 if newline >= start else held - BEHIND - FURTHER
 
 
 Found = tuple[list[tuple[int, int, int]], int, int]

@@ -32,6 +32,7 @@ from rdmadiag.explain.log.outcome import read_outcome
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.explain.log.whole import read_whole
+from rdmadiag.explain.log.wrapped import put_together
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -163,7 +164,7 @@ def read(path: Path) -> tuple[Excerpt, ...]:
 
 def collected(log: bytes) -> Collector:
     """Its lines, as the vocabulary's words take them up."""
-    return collect(_SIEVE.segments(io.BytesIO(log)))
+    return put_together(_SIEVE, collect(_SIEVE.segments(io.BytesIO(log))))
 
 
 def score(excerpt: Excerpt, model: Model | None = None, trouble: Weights | None = None) -> Score:

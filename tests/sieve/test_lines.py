@@ -126,7 +126,7 @@ def test_a_word_that_the_end_of_a_long_line_cuts_in_two_does_not_count(
 
 def test_what_follows_comes_with_it(library: str) -> None:
     found, _, _ = sifted(b"rdma fail\nerrno: 110\nmore\n", library)
-    assert found == [Segment(1, b"rdma fail", b"errno: 110\nmore\n", b"")]
+    assert found == [Segment(1, b"rdma fail", b"errno: 110\nmore\n", b"", b"errno: 110\nmore\n")]
 
 
 @pytest.mark.parametrize("before", [0, 10, 100_000])

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from errno import ENOSPC
 from typing import TYPE_CHECKING
 
 from rdmadiag.explain.calls import causes
@@ -142,8 +143,8 @@ def _weight(group: Group) -> float:
     what, found = group.meaning.what, group.meaning.fields
     if what == IN_WORDS or not group.meaning.causes:
         return OF_WORDS
-    if group.is_decided or what in (CRASH, HANGS):
-        return OF_DECIDED
+    if group.is_decided or what in (CRASH, HANGS) or found.errno == ENOSPC:
+        return OF_DECIDED  # ENOSPC: a table of the device is full, and no limit of a process
     if group.has_one_cause:
         return OF_SURE
     usual = _usual(found) if what != MESSAGE else ()

@@ -94,6 +94,7 @@ _RESULT: Final = late(
     r"|\bserver started\b"
     # what a script says of itself, and what a host of NVMe has connected
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
+    r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _OTHER: Final = late(
@@ -105,6 +106,7 @@ _OTHER: Final = late(
     # what a GPU's own code did, and memory that was gone
     r"|\b[Cc]uda failure\b.{0,20}\b(?:illegal|out of memory|device-side)"
     r"|\billegal memory access was encountered\b|\bdevice-side assert triggered\b"
+    r"|\btransport/p2p\.cc:\d+ NCCL WARN\b|\brocm[ _-]smi failed\b"
     r"|\bCUDA out of memory\b|\b[Oo]ut of memory: Kill|\bOOMKilled\b"
 )
 _ASKS: Final = late(

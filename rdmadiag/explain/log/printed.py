@@ -13,7 +13,8 @@ NOT_OUTPUT: Final = late(
     r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
     r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
-    r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
+    r"|^\s*(?://|/\*|\*\s(?!\[ *\d)"  # a remark, and no list of what the kernel said
+    r"|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     # Python, Rust, C and Go
     r"|^\s*(?:from [\w.]+ import\b|import [\w.]+(?: as \w+)?$|(?:pub )?(?:fn|impl|mod|use|let) \w"
     r"|(?:static |const |unsigned |extern )*(?:int|void|struct|char|bool|u?int\d+_t|size_t) \*?\w+"

@@ -36,6 +36,10 @@ class Candidate(Protocol):
         """The beginning of what follows it."""
 
     @property
+    def further(self) -> bytes:
+        """More of what follows it; may be empty."""
+
+    @property
     def above(self) -> bytes:
         """The end of what stands before it."""
 
@@ -192,7 +196,7 @@ def _more_of(line: bytes, meaning: Meaning | None) -> Look | None:
 
 
 def _crash(each: Candidate) -> Meaning | None:
-    lines = (each.line[:TEXT_LIMIT], *each.after.splitlines())
+    lines = (each.line[:TEXT_LIMIT], *(each.further or each.after).splitlines())
     text, *below = (cleaned(line.decode("utf-8", "replace")) for line in lines)
     above = each.above.decode("utf-8", "replace")
     return crash_of(text, below, above) if is_output(text) else None

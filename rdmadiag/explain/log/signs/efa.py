@@ -12,7 +12,11 @@ from rdmadiag.explain.remedies import AT_PEER, DMESG_OF_RDMA
 from rdmadiag.facts.attempt import Stage
 
 
-def _completed(word: str, pattern: str, *labels: str, kind: Kind = Kind.FAILURE) -> Sign:
+def _completed(
+    word: str, pattern: str, *labels: str, numbers: str, kind: Kind = Kind.FAILURE
+) -> Sign:
+    """By its words; by one of its numbers where the provider had no words for it yet."""
+    pattern += rf"|prov_err: unknown error (?:-\d+ )?\((?:{numbers})\)"
     return sign(word, kind, Stage.DATA, pattern, labels, (AT_PEER, DMESG_OF_RDMA))
 
 
@@ -44,56 +48,73 @@ SIGNS: Final = (
     _of_provider(
         "efa-queue-failed", r"\binternal queue pair error", "firmware-failed", "device-removed"
     ),
-    # 9, 8, 4, 14: the peer's endpoint is no longer the one that was known
-    _completed("efa-peer-gone", r"invalid receiver queue pair", "peer-gone", "connection-stale"),
+    # the peer's endpoint is no longer the one that was known
+    _completed(
+        "efa-peer-gone",
+        r"invalid receiver queue pair",
+        "peer-gone",
+        "connection-stale",
+        numbers="9|14",
+    ),
     _completed(
         "efa-peer-gone",
         r"receiver connection aborted|peer closed its memory registration"
         r"|reset by remote peer \(8\)|bad queue pair \(qp\) number",
         "peer-gone",
         "connection-stale",
+        numbers="8",
     ),
-    _completed("efa-peer-gone", r"(?:no valid|invalid) address handle", "peer-gone"),
-    # 13, 15
+    _completed("efa-peer-gone", r"(?:no valid|invalid) address handle", "peer-gone", numbers="4"),
     _completed(
         "efa-unreachable",
         r"unresponsive (?:receiver|remote|peer)|unreachable remote|reachable by efa device"
         r"|unresp_remote|unreach_remote"
         r"|net/ofi .{0,80}no route to host",
         *("security-group", "peer-gone"),
+        numbers="13|15",
     ),
-    # 7
     _completed(
         "efa-remote-key",
         r"remote memory registration is invalid|insufficient access permission",
         "remote-key-wrong",
+        numbers="7",
     ),
     _completed(
         "efa-local-key",
         r"\(lkey\)|local memory registration is invalid",
         "local-key-wrong",
-    ),  # 5
-    # 3, 18
+        numbers="5",
+    ),
     _completed(
         "efa-lacks",
         r"unsupported operation type|remote feature mismatch",
         "device-lacks-capability",
         "provider-release",
+        numbers="3|18",
     ),
     _completed(
         "efa-receiver-not-ready",
         r"receiver not ready\b(?! retry)|destination resource not ready",
         "peer-posts-no-receives",
-    ),  # 10
+        numbers="10",
+    ),
     _completed(
-        "efa-receive-short", r"scatter-gather list (?:\(sgl\) )?too short", "peer-buffer-small"
-    ),  # 11
+        "efa-receive-short",
+        r"scatter-gather list (?:\(sgl\) )?too short",
+        "peer-buffer-small",
+        numbers="11",
+    ),
     _completed(
         "efa-peer-status",
         r"unexpected status (?:received from remote|returned by responder)",
         "peer-qp-error",
-    ),  # 12
+        numbers="12",
+    ),
     _completed(
-        "efa-flushed", r"flushed during queue pair destroy", "flushed", kind=Kind.CONSEQUENCE
-    ),  # 1
+        "efa-flushed",
+        r"flushed during queue pair destroy",
+        "flushed",
+        numbers="1",
+        kind=Kind.CONSEQUENCE,
+    ),
 )

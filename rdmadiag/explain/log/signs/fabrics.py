@@ -118,8 +118,16 @@ SIGNS: Final = (
         "fork-unsafe",
         Kind.FAILURE,
         Stage.REG_MR,
-        r"\bdata corruption might occur when using registered memory"
-        r"|\blibibverbs fork support and huge pages",
+        r"\blibibverbs fork support and huge pages",
+        ("fork-unsafe",),
+    ),
+    # UCX' warning of each process that starts another one: jobs go on after it
+    sign(
+        "fork-unsafe",
+        Kind.NOTE,
+        Stage.REG_MR,
+        r"\byet a fork\(\) has been issued"
+        r"|\bdata corruption might occur when using registered memory",
         ("fork-unsafe",),
     ),
     # --- commands of mlx5 by DevX: errno 121 says that the firmware has refused one ------------

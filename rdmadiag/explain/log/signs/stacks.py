@@ -79,7 +79,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"operation involving a call|to the fork\(\) system call|efa provider.{0,60}\bfork\b"
-        r"|ibv_fork_init.{0,40}(?:fail|error)|fork.{0,40}memory corruption",
+        r"|ibv_fork_init.{0,40}(?:fail(?!ed, yet)|error)|fork.{0,40}memory corruption",
         ("fork-unsafe",),
         only=r"fork|operation involving",
     ),
@@ -347,8 +347,8 @@ SIGNS: Final = (
         Stage.OPEN,
         r"\bmodule [\w-]{0,12}(?:rdma|rxe|siw|mlx[45]|ib_|iw_|bnxt_re|irdma|peer_?mem)[\w-]* "
         r"(?:not found|does not exist)"
-        r"|\b(?:mlx|ib_|rdma_|iw_|nvme_rdma|bnxt_re|irdma|qedr)\w*: (?:disagrees about version of"
-        r"|unknown) symbol",
+        r"|\b(?:mlx|ib_|rdma_|iw_|nvmet?|rpcrdma|bnxt_re|irdma|qedr)\w*: "
+        r"(?:disagrees about version of|unknown) symbol",
         ("kernel-module-missing",),
     ),
     sign(
