@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from lab.failure import EX_LATE, LabFailure
 from lab.ports import listening
-from lab.warm import Warm
+from lab.warm import Warm, content, output_file
 
 BEYOND_DEADLINE = 2.0  # seconds that a run may take beyond its own deadline
 CHILDREN = (
@@ -93,7 +93,7 @@ class Attempt:
         if self._ended is None and (found := self._fork.wait(timeout)) is not None:
             code, peak = found
             seconds = self.seconds
-            out, err = self._content(self._out), self._content(self._err)
+            out, err = content(self._out), content(self._err)
             self._ended = Ended(code, json.loads(out) if out else None, err, seconds, peak)
         return self._ended
 
@@ -106,12 +106,7 @@ class Attempt:
         self._streams.close()
 
     def _stream(self, name: str) -> IO[bytes]:
-        return self._streams.enter_context(os.fdopen(os.memfd_create(name), "w+b"))
-
-    @staticmethod
-    def _content(file: IO[bytes]) -> str:
-        file.seek(0)
-        return file.read().decode()
+        return self._streams.enter_context(output_file(name))
 
 
 class Attempts:

@@ -1,7 +1,7 @@
 """Runs of rdmadiag that start at once: forks of one process that has imported it.
 
-Importing takes some 3 s of emulated Python, and a test of two ends and of all their endings
-starts a hundred. A fork is a process of its own, with the program's signals and exit code.
+Importing is two thirds of the time that `preflight` takes in a guest, and the tests start
+hundreds of commands. A fork is a process of its own, with the program's signals and exit code.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import NoReturn, Self
+from typing import IO, NoReturn, Self
 
 from lab.failure import EX_LATE, LabFailure
 
@@ -25,6 +26,8 @@ MODULES = (
     *("rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
     *("rdmadiag.render.json", "rdmadiag.render.pingpong", "rdmadiag.render.exercise"),
     *("rdmadiag.cli.exercise", "rdmadiag.verbs.exercise"),
+    *("rdmadiag.cli.preflight", "rdmadiag.cli.gids", "rdmadiag.preflight.rules"),
+    *("rdmadiag.sources.pyroute2_messages", "rdmadiag.sources.table"),
 )
 START_SECONDS = 60.0  # for the imports
 SERVER_SECONDS = 30.0  # for the process to end
@@ -74,14 +77,29 @@ class Warm:
             )
 
     def start(self, argv: Sequence[str], stdout: int, stderr: int) -> Fork:
-        """`rdmadiag ARGV…` with these two descriptors."""
+        """`rdmadiag ARGV…` with these two descriptors, this environment and this folder."""
         report, theirs = os.pipe()
         try:
-            request = json.dumps(list(argv)).encode()
+            request = json.dumps([list(argv), dict(os.environ), os.getcwd()]).encode()
             socket.send_fds(self._requests, [request], [stdout, stderr, theirs])
         finally:
             os.close(theirs)
         return Fork(report)
+
+    def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
+        """`rdmadiag ARGV…` to its end: exit code, stdout, stderr.
+
+        Killed after `timeout` seconds: LabFailure.
+        """
+        with output_file("out") as out, output_file("err") as err:
+            began = time.monotonic()
+            fork = self.start(argv, out.fileno(), err.fileno())
+            ended = fork.wait(max(0.0, timeout - (time.monotonic() - began)))
+            if ended is None:
+                os.kill(fork.pid, signal.SIGKILL)
+                fork.close()
+                raise LabFailure(f"rdmadiag {' '.join(argv)} did not end in time", EX_LATE)
+            return ended[0], content(out), content(err)
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +107,17 @@ class Warm:
     def __exit__(self, *_: object) -> None:
         self._requests.close()
         self._server.wait(SERVER_SECONDS)
+
+
+def output_file(name: str) -> IO[bytes]:
+    """In memory, and without a name."""
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
+def content(file: IO[bytes]) -> str:
+    """All that was written to it."""
+    file.seek(0)
+    return file.read().decode()
 
 
 def serve(requests: socket.socket) -> None:
@@ -114,7 +143,8 @@ def serve(requests: socket.socket) -> None:
         if not pid:
             for each in (requests.fileno(), ended, waker, report, *reports.values()):
                 os.close(each)
-            _become(json.loads(request), streams)
+            argv, environment, folder = json.loads(request)
+            _become(argv, environment, folder, streams)
         for each in streams:
             os.close(each)
         os.write(report, f"{pid}\n".encode())
@@ -132,9 +162,14 @@ def _reap(reports: dict[int, int]) -> None:
         os.close(report)
 
 
-def _become(argv: Sequence[str], streams: Sequence[int]) -> NoReturn:
+def _become(
+    argv: Sequence[str], environment: Mapping[str, str], folder: str, streams: Sequence[int]
+) -> NoReturn:
     """This fork is the program from here on."""
     try:
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,6 +14,7 @@ import pytest
 
 from lab import dcb_module, plan, sshd
 from lab.attempt import Attempts
+from lab.failure import LabFailure
 from lab.warm import Warm
 from tests.lab.outcomes import note
 from tests.schema.described import assert_described
@@ -115,20 +116,33 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture(scope="session")
-def rdmadiag() -> Callable[..., tuple[int, str, str]]:
+def rdmadiag(warm: Warm) -> Callable[..., tuple[int, str, str]]:
     """`rdmadiag(*args, user=None, prefix=(), timeout=120)`: exit code, stdout, stderr.
 
     With `user` (a uid, say 65534) it runs as that ordinary user without groups. `prefix` is put
     before the program, outside the change of user: ("strace", "-f"), ("ip", "netns", "exec", …).
+    With either the program itself is started, else it is a fork of one that has its imports.
     """
 
     def call(
         *args: str, user: int | None = None, prefix: Sequence[str] = (), timeout: float = 120.0
     ) -> tuple[int, str, str]:
+        import time
+        began=time.monotonic()
+        def say(kind):
+            with open(os.environ["RDMADIAG_LAB_OUT"]+"/calls.txt","a") as f: print(kind,round(time.monotonic()-began,2),*args,file=f)
+        if user is None and not prefix:
+            try:
+                r=warm.run(args, timeout)
+                say("warm")
+                return r
+            except LabFailure as failure:
+                pytest.fail(str(failure))
         ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         become = [] if user is None else ["setpriv", *ids]
         program = str(Path(sys.executable).parent / "rdmadiag")
         done = run_program([*prefix, *become, program, *args], timeout=timeout)
+        say("user" if user is not None else "prefix:"+prefix[0])
         return done.returncode, done.stdout, done.stderr
 
     return call

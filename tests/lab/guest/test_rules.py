@@ -540,7 +540,7 @@ def test_what_the_kernel_wrote_is_read_by_root_and_not_by_all(
 
 
 def test_the_parents_are_those_that_ps_shows(rxe_pair: Pair, rdmadiag_json: Call) -> None:
-    _, document = rdmadiag_json("preflight")
+    _, document = rdmadiag_json("preflight", prefix=("env",))  # started, and not forked
     pids = [each["pid"] for each in document["evidence"]["system"]["ancestors"]]
     # The first is the command itself: its collectors are children.
     assert pids[1:3] == [os.getpid(), os.getppid()]
