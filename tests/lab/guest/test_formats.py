@@ -43,6 +43,7 @@ def installed() -> Iterator[Path]:
 
 
 class TestHealthy:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         ("command", "documents"),
         [

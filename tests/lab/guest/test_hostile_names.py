@@ -69,6 +69,7 @@ class TestNamed:
         assert name in os.listdir("/sys/class/infiniband")
         assert NETDEV in os.listdir("/sys/class/net")
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize(
         "argv",
         [
