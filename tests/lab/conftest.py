@@ -127,22 +127,15 @@ def rdmadiag(warm: Warm) -> Callable[..., tuple[int, str, str]]:
     def call(
         *args: str, user: int | None = None, prefix: Sequence[str] = (), timeout: float = 120.0
     ) -> tuple[int, str, str]:
-        import time
-        began=time.monotonic()
-        def say(kind):
-            with open(os.environ["RDMADIAG_LAB_OUT"]+"/calls.txt","a") as f: print(kind,round(time.monotonic()-began,2),*args,file=f)
         if user is None and not prefix:
             try:
-                r=warm.run(args, timeout)
-                say("warm")
-                return r
+                return warm.run(args, timeout)
             except LabFailure as failure:
                 pytest.fail(str(failure))
         ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         become = [] if user is None else ["setpriv", *ids]
         program = str(Path(sys.executable).parent / "rdmadiag")
         done = run_program([*prefix, *become, program, *args], timeout=timeout)
-        say("user" if user is not None else "prefix:"+prefix[0])
         return done.returncode, done.stdout, done.stderr
 
     return call

@@ -95,7 +95,9 @@ def tool_of(text: str) -> str:
 
 
 _MAC: Final = late(
-    r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt", re.IGNORECASE
+    r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt|\.dylib\b|\brdma_ctl\b"
+    r"|\bmlx\.launch\b|\[distributed\] (?:Couldn't|The only valid)",
+    re.IGNORECASE,
 )
 
 

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from rdmadiag.explain.causes import remedy
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.signs.sign import CRASH, sign
+from rdmadiag.explain.log.signs.sign import CRASH, Sign, sign
 from rdmadiag.explain.remedies import (
     AT_PEER,
     CRASH_REPORTS,
@@ -19,6 +20,21 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.macos import MASK
 
 _DISABLED: Final = ("rdma-disabled", "thunderbolt-4", "device-renamed")
+
+
+def _tcp(errno: int, call: str, *labels: str) -> Sign:
+    """A call of the sockets beside the queue pairs, by the number that mlx's tcp.cpp prints."""
+    pattern = rf"\[jaccl\].{{0,40}}\b{call}\b.{{0,30}}\berror:? {errno}\b"
+    return sign(
+        "side-channel",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        pattern,
+        labels,
+        (ONLY_TCP, *remedy(labels[0], "darwin")),
+        platform="darwin",
+    )
+
 
 SIGNS: Final = (
     sign(
@@ -78,6 +94,19 @@ SIGNS: Final = (
         r"RDMA (?:is )?(?:not enabled|disabled|switched off|not available)|rdma_ctl.*disabled",
         _DISABLED,
         (RDMA_CTL, PREFLIGHT_ON),
+        platform="darwin",
+    ),
+    _tcp(48, r"bind", "tcp-port-taken"),
+    _tcp(49, r"bind", "address-absent"),
+    _tcp(61, r"connect", "peer-not-listening", "peer-not-started"),
+    _tcp(65, r"connect", "local-network-privacy", "shared-subnet"),
+    sign(
+        "rdma-disabled",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\blibrary not loaded:.{0,80}\blibrdma\.dylib",
+        ("rdma-disabled", "verbs-library-missing"),
+        ("sw_vers   # librdma.dylib is of macOS 26.2 and newer", RDMA_CTL),
         platform="darwin",
     ),
     sign(
