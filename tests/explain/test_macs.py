@@ -31,6 +31,8 @@ def failed(line: str) -> Failure:
         # mlx/distributed/distributed.cpp; dyld
         ("RuntimeError: [distributed] Couldn't initialize any backend", "rdma-disabled"),
         ("ImportError: Library not loaded: /usr/lib/librdma.dylib", "rdma-disabled"),
+        # strerror(3) of Darwin
+        ("ibv_create_qp failed: errno 16 (Resource busy)", "qp-exhausted"),
     ],
 )
 def test_the_first_cause_and_the_lines_to_paste_are_those_of_a_mac(line: str, label: str) -> None:
