@@ -37,8 +37,9 @@ EXAMS: Final = (
 )
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
-Each was gathered after the one before had been scored. The last one is unread; the others have
-been read since, and are learned from.
+Each was gathered after the one before had been scored. Nothing is learned of the last one, and it is
+unread, but for what threads/SCORES.md says of it; the others have been read since, and are
+learned from.
 """
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
