@@ -38,6 +38,25 @@ def test_a_reason(line: str) -> None:
     assert ending_of(line) is Ending.REASON
 
 
+NOT_STARTED = [
+    # bash, dash, util-linux, coreutils, sudo
+    "bash: line 1: solver: command not found",
+    "./run.sh: 4: exec: /opt/solver: Argument list too long",
+    "bash: ./solver: cannot execute binary file: Exec format error",
+    "taskset: failed to set pid 812's affinity: Invalid argument",
+    "chrt: failed to set pid 0's policy: Operation not permitted",
+    "timeout: failed to run command 'solver': No such file or directory",
+    "sudo: a password is required",
+]
+
+
+@pytest.mark.parametrize("line", NOT_STARTED)
+def test_a_program_that_was_not_started_is_no_log_without_a_failure(line: str) -> None:
+    assert ending_in_short(line) is Ending.REASON
+    found = read(f"{line}\n")
+    assert found.other or found.failures
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -38,6 +38,17 @@ ROWS: Final = (
         ),
     ),
     Cause(
+        "program-not-started",
+        "the program itself was not started: the shell, or what was to start it, says why",
+        linux=(
+            'ls -l "$(command -v PROGRAM)"   # is it there, and may this user run it?',
+            "# Debian: apt-get install perftest ibverbs-utils rdmacm-utils infiniband-diags",
+            "# Red Hat: dnf install perftest libibverbs-utils librdmacm-utils infiniband-diags",
+            "getconf ARG_MAX; env | wc -c   # arguments and variables are too long together",
+        ),
+        darwin=('ls -l "$(command -v PROGRAM)"   # is it there, and may this user run it?',),
+    ),
+    Cause(
         "program-fault",
         "perhaps a fault of the program or of a library itself: another release may mend it",
         linux=(

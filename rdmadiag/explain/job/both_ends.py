@@ -11,6 +11,7 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.job.part import Occurrence, Part
+from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
 from rdmadiag.frozen import dataclass
@@ -77,6 +78,8 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
         _differ(one, other)
         or _met_another(one, other)
         or _met_another(other, one)
+        or _not_started(one, other)
+        or _not_started(other, one)
         or _died(one, other)
         or (None if timed else _of_itself(one, other))
         or _waited(one, other)
@@ -152,6 +155,16 @@ def _shown(
             causes = all_stated(labels, seen.meaning.what)
             return Compared(part, seen, causes, evidence, certain)
     return None
+
+
+def _not_started(part: Part, other: Part) -> Compared | None:
+    """No program of a test says anything in `part` but why it was not started; the other waits."""
+    end = part.end
+    if end is None or not NOT_STARTED.search(end.text) or part.talk.reached is not Reached.NOTHING:
+        return None
+    if other.talk.reached is Reached.NOTHING and not _failed(other):
+        return None
+    return Compared(part, part.not_started(end), (), (), True)
 
 
 def _died(one: Part, other: Part) -> Compared | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from rdmadiag.explain.causes import all_stated, remedy
 from rdmadiag.explain.job import stamps
 from rdmadiag.explain.job.stamps import Stamp, stamp_of
 from rdmadiag.explain.job.writers import (
@@ -24,7 +25,7 @@ from rdmadiag.explain.job.writers import (
 )
 from rdmadiag.explain.log.endings import End, end_of
 from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
@@ -134,6 +135,15 @@ class Part:
     def died(self) -> Occurrence:
         """That a signal ended the program."""
         return self._of_talk(self.talk.ended_by_signal())
+
+    def not_started(self, end: End) -> Occurrence:
+        """That the program was not started: by the line that says why."""
+        found = fields(end.text)
+        causes, look = all_stated((NOT_STARTED,)), remedy(NOT_STARTED, found.platform)
+        meaning = Meaning(Kind.FAILURE, NOT_STARTED, found, causes, look)
+        return Occurrence(
+            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
+        )
 
     def _of_talk(self, meaning: Meaning) -> Occurrence:
         talk = self.talk

@@ -11,6 +11,7 @@ nobody takes the log for that of a healthy job. It is looked for where a log end
 True
 """
 
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -49,6 +50,16 @@ _REASON: Final = late(
     r"|\bCUDA error\b|\b[Cc]uda failure\b|\bKernel panic\b|\bBUG: unable\b|\bOops: "
     r"|\bgeneral protection\b|\b[Ff]atal error: "
 )
+NOT_STARTED: Final = late(
+    r": (?:command not found|argument list too long|cannot execute\b.{0,60}|exec format error)$"
+    r"|\bexec: .{1,200}: (?:not found|permission denied)$"
+    r"|\bfailed to (?:set pid \d+'s (?:affinity|policy)|set the \w+ resource limit|run command)\b"
+    r"|\b(?:env|nohup|stdbuf|nice|setpriv|chroot|nsenter|unshare): "
+    r"(?:failed|cannot|.{1,80}: no such)"
+    r"|^(?:sudo: )?a (?:password|terminal) is required",
+    re.IGNORECASE,
+)
+"""What a shell, or a program that starts another one, says where it did not."""
 _STATUS: Final = late(
     r"\bexit(?:ed)?(?: with)?(?: \w+)?[ -]?(?:code|status)[\"']?(?: of)?[ :=(]+-?[1-9]\d*\b"
     r"|\bexitcode *: -?[1-9]|\bBAD TERMINATION\b|\bexited on signal\b"
@@ -156,6 +167,8 @@ def ending_of(text: str) -> Ending | None:
 def ending_in_short(text: str) -> Ending | None:
     """The same; in a short text a line that only names trouble counts, too."""
     found = ending_of(text)
+    if not found and NOT_STARTED.search(text) and is_output(text):
+        return Ending.REASON
     if found or not (names_trouble(text) and is_output(text) and may_tell(text)):
         return found
     return None if is_healthy(text) else Ending.TROUBLE

@@ -21,7 +21,9 @@ HANGS: Final = "task-hangs"
 """What a task of the kernel is that waits in code of RDMA."""
 SIGNAL: Final = "ended-by-signal"
 """What the end of a program by a signal is."""
-EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL})
+NOT_STARTED: Final = "program-not-started"
+"""What a line of a shell is, or of what was to start a program and did not."""
+EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})
 """What is no failure that is known: it may be one."""

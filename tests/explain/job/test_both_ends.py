@@ -247,3 +247,23 @@ def test_a_log_that_stops_at_an_earlier_step_than_its_peer_has_seen_is_of_one_th
 )
 def test_else_the_other_end_has_not_ended_without_a_word(right: str) -> None:
     assert told(MET, right)[1] != "peer-gone"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "taskset: failed to set pid 1009's affinity: Invalid argument\n",
+        "/usr/bin/job: 4: exec: /opt/ib_send_bw: Argument list too long\n",
+        "bash: line 1: ib_send_bw: command not found\n",
+    ],
+)
+@pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
+def test_where_one_was_not_started_the_other_waits_for_it(line: str, other: str) -> None:
+    assert told(line, other)[:2] == ("left.log", "program-not-started")
+    assert told(other, line)[:2] == ("right.log", "program-not-started")
+
+
+def test_a_program_that_ran_and_one_that_was_not_started_are_no_two_ends() -> None:
+    line = "taskset: failed to set pid 1009's affinity: Invalid argument\n"
+    story = placed({"left.log": line, "right.log": "step 40: loss 2.0\n"})
+    assert story.first is None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.explain.connection import EVENTS
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, DEVICES, GIDS
 from rdmadiag.facts.attempt import Stage
@@ -18,7 +18,8 @@ from rdmadiag.facts.attempt import Stage
 _TOOL: Final = (
     r"(?:ibv_\w{1,16}_pingpong|ibv_devinfo|ib_(?:send|read|write|atomic)_(?:bw|lat)"
     r"|raw_ethernet_\w{2,16}|rping|udaddy|u?cmatose|mckey|cmtime|rcopy|rstream|riostream"
-    r"|ucx_perftest|fi_\w{2,24}|rdmadiag)"
+    r"|ucx_perftest|fi_\w{2,24}|rdmadiag|ib(?:v_devices|stat|hosts|ping|linkinfo|netdiscover)"
+    r"|show_gids|ibdev2netdev|perfquery|sminfo|opensm)"
 )
 """Programs that test RDMA, by their names."""
 _USAGE: Final = ("# the program's own list of options: which of those that were given is none?",)
@@ -39,6 +40,16 @@ def _by_number() -> Iterator[Sign]:
 
 
 SIGNS: Final = (
+    # --- the shell, or what starts a program, says it ------------------------------------------
+    sign(
+        NOT_STARTED,
+        Kind.FAILURE,
+        Stage.OPEN,
+        rf"(?:^|[\s/'\u2018\"]){_TOOL}['\u2019\"]?: "
+        r"(?:permission denied|no such file or directory|argument list too long|cannot execute"
+        r"|bad cpu type)",
+        (NOT_STARTED,),
+    ),
     # --- arguments, which the program itself refuses ------------------------------------------
     sign(
         "argument-refused",
