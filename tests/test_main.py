@@ -62,3 +62,35 @@ def test_where_the_failure_cannot_be_printed_either_the_code_is_the_profile_s(
         check=False,
     )
     assert done.returncode == code
+
+
+LOADED = """
+import os, sys
+from rdmadiag import __main__
+
+os._exit = lambda code: print(code, type(sys.modules["inspect"]).__name__, file=sys.stderr)
+__main__.main()
+{more}
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="dataclasses use it for every class")
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("preflight", "--json", "--sample", "roce-healthy"),
+        ("gids", "--sample", "roce-healthy"),
+        ("--version",),
+    ],
+    ids=" ".join,
+)
+def test_a_command_executes_inspect_only_where_it_uses_it(argv: tuple[str, ...]) -> None:
+    def said(more: str) -> str:
+        command = [sys.executable, "-c", LOADED.format(more=more), *argv]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True
+        ).stderr.strip()
+
+    assert said("") == "0 _Deferred"
+    used = "import inspect; print(inspect.cleandoc('x'), type(inspect).__name__, file=sys.stderr)"
+    assert said(used).split("\n")[1:] == ["x module"]
