@@ -249,6 +249,21 @@ class BondData:
 
 
 @dataclass(frozen=True)
+class VlanData:
+    """IFLA_INFO_DATA of a VLAN."""
+
+    number: int
+    protocol: int | None = 0x8100  # None: the kernel did not say
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as vlan_fill_info of net/8021q/vlan_netlink.c."""
+        data = netlink.attribute(1, struct.pack("=H", self.number))
+        if self.protocol is not None:
+            data += netlink.attribute(5, struct.pack(">H", self.protocol))
+        return netlink.attribute(1, b"vlan\0") + netlink.attribute(2, data)
+
+
+@dataclass(frozen=True)
 class LegData:
     """IFLA_INFO_SLAVE_DATA of a leg."""
 
@@ -308,6 +323,7 @@ class NetDev:
     loopback: bool = False  # IFF_LOOPBACK
     not_local: tuple[str, ...] = ()  # addresses that the table local has lost
     bond: BondData | None = None  # of one of kind "bond"
+    vlan: VlanData | None = None  # of one of kind "vlan"
     leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
@@ -945,7 +961,7 @@ class Machine:
             octets = bytes.fromhex(netdev.mac.replace(":", ""))
             if len(octets) == 6:
                 message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
-            if netdev.kind and netdev.bond is None:
+            if netdev.kind and netdev.bond is None and netdev.vlan is None:
                 message["attrs"].append(
                     ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
                 )
@@ -953,7 +969,7 @@ class Machine:
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
             link = _with_inet_conf(_encoded(message, 16), netdev)
-            for part in (netdev.bond, netdev.leg, netdev.port):
+            for part in (netdev.bond, netdev.vlan, netdev.leg, netdev.port):
                 link = _with_attribute(link, 18, part.info()) if part else link
             if netdev.xdp is not None:
                 link = _with_attribute(link, 43, netlink.attribute(2, bytes([netdev.xdp])))

@@ -386,6 +386,7 @@ class NetDev:
     arp_filter: int | Missing = NOT_IN_RECORD  # the same
     hop_limit: int | Missing = NOT_IN_RECORD  # IFLA_INET6_CONF in AF_INET6 in IFLA_AF_SPEC
     xdp: str | Missing = NOT_IN_RECORD  # IFLA_XDP_ATTACHED: "none", "generic", "driver"
+    vlan_protocol: int | Missing = NOT_IN_RECORD  # IFLA_VLAN_PROTOCOL: 0x8100 is 802.1Q
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,7 @@ FACTS: Final = (
         netdev.kind @.kind
         netdev.master @.master
         netdev.vlan_id @.vlan_id
+        netdev.vlan_protocol @.vlan_protocol
         netdev.arp_ignore @.arp_ignore
         netdev.rp_filter @.rp_filter
         netdev.arp_filter @.arp_filter

@@ -54,7 +54,7 @@ _LINK: Final = {
     54: HARDWARE,
 }
 _INFO_OF: Final = {
-    b"vlan": {1: RAW},  # IFLA_VLAN_ID
+    b"vlan": {1: RAW, 5: RAW},  # IFLA_VLAN_ID, IFLA_VLAN_PROTOCOL
     b"bond": {1: NUMBER, 14: NUMBER, 23: {1: NUMBER, 5: HARDWARE}},  # IFLA_BOND_*, as are read
 }
 """IFLA_INFO_DATA of links that are read further."""

@@ -143,6 +143,7 @@ def _netdev(
     data: Any = info.get_attr("IFLA_INFO_DATA") if nested else None
     is_vlan = kind == "vlan" and hasattr(data, "get_attr")
     vlan = data.get_attr("IFLA_VLAN_ID") if is_vlan else None
+    protocol = data.get_attr("IFLA_VLAN_PROTOCOL") if is_vlan else None
     operstate = _value(message, "IFLA_OPERSTATE", str)
     carrier = _value(message, "IFLA_CARRIER", int)
     return NetDev(
@@ -164,6 +165,9 @@ def _netdev(
         arp_filter=parse_arp_filter(raw(message, "IFLA_AF_SPEC") or b""),
         hop_limit=parse_hop_limit(raw(message, "IFLA_AF_SPEC") or b""),
         xdp=parse_xdp(raw(message, "IFLA_XDP") or b""),
+        vlan_protocol=protocol
+        if isinstance(protocol, int)
+        else Missing(Why.ABSENT, "IFLA_VLAN_PROTOCOL"),
     )
 
 

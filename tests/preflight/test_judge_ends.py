@@ -14,6 +14,7 @@ from lab.machine import (
     Machine,
     NetDev,
     Rule,
+    VlanData,
     Way,
     roce_rows,
     with_counters,
@@ -110,6 +111,7 @@ def with_program(machine: Machine, state: str) -> Machine:
 
 NO_ARP = {"route-getneightbl": table(ARP, 3) + table(ARP, 0, index=2)}
 ONE_MAC = "0c:42:a1:00:00:01"
+SERVICE = VlanData(30, 0x88A8)  # 802.1ad
 ROW, BACK = ("eth0", "192.0.2.2"), ("eth0", "192.0.2.1")
 SENDER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 1)))
 
@@ -328,6 +330,19 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
             ("ends-layers-differ", "warn", "node1+node2"),
             ("cm-neighbour-failed", "warn", "node1"),
         ],
+    ),
+    "VLANs of two protocols, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan", vlan=SERVICE),
+        netdev(two(), kind="vlan", vlan=VlanData(30)),
+        [
+            ("ends-layers-differ", "warn", "node1+node2"),
+            ("cm-neighbour-failed", "warn", "node1"),
+        ],
+    ),
+    "VLANs of which one's protocol is not known, and no answer": (
+        netdev(one(neighbours={ROW: (FAILED, OTHER_MAC)}), kind="vlan", vlan=SERVICE),
+        netdev(two(), kind="vlan", vlan=VlanData(30, None)),
+        [("cm-neighbour-failed", "warn", "node1")],
     ),
     "a VLAN at one end": (netdev(one(), kind="vlan"), two(), []),
     "another subnet without a route": (

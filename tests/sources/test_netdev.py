@@ -57,7 +57,11 @@ def address(*attributes, family=2, prefix=24, scope=0, index=7, flags=0):
 
 VLAN = link(
     IFNAME,
-    (18, attribute(1, b"vlan\0") + attribute(2, attribute(1, struct.pack("=H", 100)))),
+    (
+        18,
+        attribute(1, b"vlan\0")
+        + attribute(2, attribute(1, struct.pack("=H", 100)) + attribute(5, b"\x88\xa8")),
+    ),
     (5, u32(2)),
     (1, bytes(6)),
     (16, bytes([6])),
@@ -116,6 +120,7 @@ def test_an_ethernet_link_is_told_whole():
         arp_filter=Missing(Why.ABSENT, "IFLA_INET_CONF"),
         hop_limit=Missing(Why.ABSENT, "IFLA_INET6_CONF"),
         xdp=Missing(Why.ABSENT, "IFLA_XDP"),
+        vlan_protocol=Missing(Why.ABSENT, "IFLA_VLAN_PROTOCOL"),
     )
 
 
@@ -142,6 +147,7 @@ def test_an_empty_address_is_absent():
 def test_a_vlan_is_told_with_its_number_and_what_is_below():
     vlan, lower = parse_netdevs(VLAN + link((3, b"eth2\0"), index=2), {})
     assert (vlan.kind, vlan.vlan_id, vlan.lower) == ("vlan", 100, "eth2")
+    assert vlan.vlan_protocol == 0x88A8  # ETH_P_8021AD, in network byte order
     assert lower.vlan_id == Missing(Why.ABSENT, "IFLA_VLAN_ID")
 
 

@@ -88,9 +88,9 @@ def no_carrier(this: Rule, case: Towards) -> Iterator[Finding]:
     Severity.WARN,
     "The two addresses are on netdevs of different kinds, and one is not reached",
     "The address of one host is on a VLAN, a bond, a bridge or the like, the other's is not, or is "
-    "in another VLAN, and the neighbour table says that the peer does not answer. Frames of a VLAN "
-    "reach one without only where a switch port takes the tag off; a bond sends by the leg that "
-    "its own monitor calls up.",
+    "in another VLAN or one of another protocol, and the neighbour table says that the peer does "
+    "not answer. Frames of a VLAN reach one without only where a switch port takes the tag off; a "
+    "bond sends by the leg that its own monitor calls up.",
     (),
     remedy=(
         "ip -d link show {netdev}   # at both hosts: VLAN, bond and its active leg, bridge",
@@ -100,8 +100,13 @@ def no_carrier(this: Rule, case: Towards) -> Iterator[Finding]:
 def layers_differ(this: Rule, case: Towards) -> Iterator[Finding]:
     """Where either end's look for the other has failed."""
     mine, theirs = _layer(case.mine.netdev), _layer(case.theirs.netdev)
-    if mine is None or mine == theirs:
+    protocols = [each.netdev.vlan_protocol for each in (case.mine, case.theirs)]
+    if any(isinstance(each, Missing) for each in protocols) or len(set(protocols)) == 1:
+        protocols = []
+    if mine is None or (mine == theirs and not protocols):
         return
+    if protocols and theirs is not None:
+        mine, theirs = f"{mine}, {_named(protocols[0])}", f"{theirs}, {_named(protocols[1])}"
     entries = (case.neighbour, case.heard)
     if not any(each is not None and each.state in UNANSWERED for each in entries):
         return
@@ -123,6 +128,12 @@ def layers_differ(this: Rule, case: Towards) -> Iterator[Finding]:
 def stands_on_others(netdev: NetDev) -> bool:
     """Whether it is a VLAN, a bond, a bridge or the like."""
     return _layer(netdev) is not None
+
+
+def _named(protocol: int | Missing) -> str:
+    """ "802.1Q"; of another its number: linux/if_ether.h."""
+    known = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
+    return "not known" if isinstance(protocol, Missing) else known.get(protocol, f"{protocol:#x}")
 
 
 def _layer(netdev: NetDev) -> str | None:

@@ -282,6 +282,7 @@ def test_a_vlan_above_the_netdev_has_gids_of_its_own(
         each for each in document["evidence"]["netdev"]["netdevs"] if each["name"] == "veth0.43"
     )
     assert (vlan["kind"], vlan["lower"], vlan["vlan_id"]) == ("vlan", "veth0", 43)
+    assert vlan["vlan_protocol"] == 0x8100
 
 
 # --- addresses, MTU, ARP -----------------------------------------------------------------------
