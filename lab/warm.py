@@ -13,9 +13,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import IO, NoReturn, Self
+from typing import IO, NamedTuple, NoReturn, Self
 
 from lab.failure import EX_LATE, LabFailure
 
@@ -31,6 +31,15 @@ MODULES = (
 )
 START_SECONDS = 60.0  # for the imports
 SERVER_SECONDS = 30.0  # for the process to end
+
+
+class _Request(NamedTuple):
+    """What a run has of the process that asks for it; all else it has of the server."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    folder: str
+    umask: int
 
 
 class Fork:
@@ -77,11 +86,17 @@ class Warm:
             )
 
     def start(self, argv: Sequence[str], stdout: int, stderr: int) -> Fork:
-        """`rdmadiag ARGV…` with these two descriptors, this environment and this folder."""
+        """`rdmadiag ARGV…` with these two descriptors, and what this process has of _Request."""
         report, theirs = os.pipe()
+        mask = os.umask(0)
+        os.umask(mask)
+        request = _Request(list(argv), dict(os.environ), os.getcwd(), mask)
         try:
-            request = json.dumps([list(argv), dict(os.environ), os.getcwd()]).encode()
-            socket.send_fds(self._requests, [request], [stdout, stderr, theirs])
+            with output_file("request") as file:
+                file.write(json.dumps(request).encode())
+                file.flush()
+                streams = [stdout, stderr, file.fileno(), theirs]
+                socket.send_fds(self._requests, [b"start"], streams)
         finally:
             os.close(theirs)
         return Fork(report)
@@ -96,7 +111,8 @@ class Warm:
             fork = self.start(argv, out.fileno(), err.fileno())
             ended = fork.wait(max(0.0, timeout - (time.monotonic() - began)))
             if ended is None:
-                os.kill(fork.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(fork.pid, signal.SIGKILL)
                 fork.close()
                 raise LabFailure(f"rdmadiag {' '.join(argv)} did not end in time", EX_LATE)
             return ended[0], content(out), content(err)
@@ -135,7 +151,7 @@ def serve(requests: socket.socket) -> None:
             _reap(reports)
         if requests.fileno() not in ready:
             continue
-        request, descriptors, _, _ = socket.recv_fds(requests, 1 << 16, 3)
+        request, descriptors, _, _ = socket.recv_fds(requests, 16, 4)
         if not request:
             return
         *streams, report = descriptors
@@ -143,8 +159,7 @@ def serve(requests: socket.socket) -> None:
         if not pid:
             for each in (requests.fileno(), ended, waker, report, *reports.values()):
                 os.close(each)
-            argv, environment, folder = json.loads(request)
-            _become(argv, environment, folder, streams)
+            _become(*streams)
         for each in streams:
             os.close(each)
         os.write(report, f"{pid}\n".encode())
@@ -162,21 +177,22 @@ def _reap(reports: dict[int, int]) -> None:
         os.close(report)
 
 
-def _become(
-    argv: Sequence[str], environment: Mapping[str, str], folder: str, streams: Sequence[int]
-) -> NoReturn:
+def _become(stdout: int, stderr: int, request: int) -> NoReturn:
     """This fork is the program from here on."""
     try:
+        with os.fdopen(request, "rb") as file:
+            asked = _Request(*json.loads(content(file)))
         os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(folder)
+        os.environ.update(asked.environment)
+        os.chdir(asked.folder)
+        os.umask(asked.umask)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for standard, stream in enumerate(streams, 1):
+        for standard, stream in enumerate((stdout, stderr), 1):
             os.dup2(stream, standard)
             os.close(stream)
-        sys.argv = ["rdmadiag", *argv]
+        sys.argv = ["rdmadiag", *asked.argv]
         import_module("rdmadiag.__main__").main()
     finally:
         os._exit(70)

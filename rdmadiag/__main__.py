@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from _thread import RLock
 from contextlib import suppress
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
@@ -17,7 +18,8 @@ def main() -> None:
     sys.unraisablehook = _unraisable
     code = _UNKNOWN
     try:
-        _defer("inspect")  # click and dataclasses import it, and a command needs nothing of it
+        if sys.version_info < (3, 12):  # from there on each dataclass needs it
+            _defer("inspect")  # click and dataclasses import it, and a command needs nothing of it
         from rdmadiag.cli import run
         from rdmadiag.cli.failure import where_all_fails
 
@@ -45,11 +47,22 @@ class _Deferred(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        loader = self.__spec__.loader if self.__spec__ else None
-        assert loader is not None
-        loader.exec_module(self)
-        return getattr(self, name)
+        with _EXECUTING:  # by one thread, which may come here again meanwhile
+            if type(self) is _Deferred and not self.__dict__.get("_begun"):
+                loader = self.__spec__.loader if self.__spec__ else None
+                assert loader is not None
+                self._begun = True
+                try:
+                    loader.exec_module(self)
+                    self.__class__ = ModuleType  # type: ignore[assignment]
+                finally:
+                    del self._begun
+            if name in self.__dict__:
+                return self.__dict__[name]
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+_EXECUTING: Final = RLock()
 
 
 def _defer(name: str) -> None:

@@ -205,3 +205,21 @@ def test_beside_a_crash_what_failed_before_may_be_its_fault() -> None:
     assert "program-fault" not in [each.label for each in alone.causes]
     assert crashed.causes[0].label == alone.causes[0].label
     assert crashed.causes[1].label == "program-fault"
+
+
+def test_a_write_that_fortify_source_reports_hides_no_crash_after_it() -> None:
+    log = (
+        '[1.0] memcpy: detected field-spanning write (size 7) of single field "a" at b.c:7\n'
+        "[1.1] BUG: kernel NULL pointer dereference, address: 0000000000000008\n"
+        "[1.2] RIP: 0010:mlx5_ib_post_send+0x5/0x1b [mlx5_ib]\n"
+    )
+    assert CRASH in [each.what for each in account(log).failures]
+
+
+def test_a_work_queue_of_ibm_s_virtual_ethernet_is_none_of_rdma() -> None:
+    log = (
+        "[1.1] BUG: kernel NULL pointer dereference, address: 0000000000000008\n"
+        "[1.2] Workqueue: ibmvnic __ibmvnic_reset [ibmvnic]\n"
+        "[1.3] RIP: 0010:ibmvnic_login+0x5/0x1b [ibmvnic]\n"
+    )
+    assert CRASH not in [each.what for each in account(log).failures]

@@ -47,6 +47,8 @@ NOT_STARTED = [
     "chrt: failed to set pid 0's policy: Operation not permitted",
     "timeout: failed to run command 'solver': No such file or directory",
     "sudo: a password is required",
+    "zsh: command not found: solver",
+    "sh: 1: solver: not found",
 ]
 
 
@@ -162,3 +164,13 @@ def test_a_message_that_healthy_hosts_print_too_ends_no_program() -> None:
     line = f"LNetError: 12:0:(o2iblnd.c:873:kiblnd_create_conn()) {healthy}"
     assert end_of(line.encode(), 1) is None
     assert end_of(line.replace(healthy, "frobnication failed").encode(), 1) is not None
+
+
+def test_beside_a_result_a_command_that_was_not_found_is_nothing() -> None:
+    result = (
+        "  local address:  LID 0x0000, QPN 0x000011, PSN 0x1, GID ::ffff:192.0.2.1\n"
+        "  remote address: LID 0x0000, QPN 0x000012, PSN 0x2, GID ::ffff:192.0.2.2\n"
+        "409600 bytes in 0.03 seconds = 129.52 Mbit/sec\n"
+        "50 iters in 0.03 seconds = 505.98 usec/iter\n"
+    )
+    assert read(f"bash: line 3: module: command not found\n{result}").other is None

@@ -215,6 +215,10 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
         # of a release that had no words for its numbers
         ("libfabric:1:efa:cq:rxr(): err: 5, prov_err: Unknown error -13 (13)", "security-group"),
         ("libfabric:1:efa:cq:rxr(): err: 5, prov_err: unknown error (8)", "peer-gone"),
+        (
+            "libfabric:1:tcp:cq: err: Connection refused (111), prov_err: Unknown error (13)",
+            "peer-not-listening",
+        ),
         # UCX src/uct/ib/base/ib_md.c, src/ucp/wireup/select.c
         ("UCX ERROR mlx5_0: Couldn't enable GPUDirect RDMA. Please make sure", "gdr-off"),
         ("UCX ERROR the TLs list is empty. Please specify the transports", "transport-unusable"),

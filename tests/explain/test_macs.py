@@ -46,3 +46,20 @@ def test_the_first_cause_and_the_lines_to_paste_are_those_of_a_mac(line: str, la
 def test_a_number_of_the_program_s_own_socket_is_none_of_a_completion() -> None:
     found = failed("RuntimeError: [jaccl] Recv failed with errno=60")
     assert (found.errno and found.errno.number, found.completion) == (60, None)
+
+
+BUSY = (
+    "mlx5_core 0000:41:00.0: mlx5_cmd_out_err:835:(pid 7): DESTROY_MKEY(0x202) op_mod(0x0) failed, "
+    "status resource busy(0x6), syndrome (0x7), err(-16)"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        BUSY,
+        "n1:7:7 [0] NCCL WARN Call to ibv_create_qp failed: Resource busy",
+    ],
+)
+def test_what_linux_prints_of_a_resource_that_is_busy_is_no_mac_s(line: str) -> None:
+    assert failed(line).platform == "linux"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.recognise import recognise
 
@@ -156,3 +156,12 @@ def test_a_usage_is_read_in_a_whole_log() -> None:
 def test_perftest_takes_the_mtu_that_the_port_has_and_goes_on() -> None:
     found = meaning(" Requested mtu is higher than active mtu ")
     assert (found.kind, found.causes[0].label) == (Kind.NOTE, "mtu-above-port")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["fi_mr_reg: Permission denied", "libfabric: fi_getinfo: No such file or directory"],
+)
+def test_a_function_of_libfabric_is_no_program(line: str) -> None:
+    found = recognise(line.encode(), b"", b"")
+    assert found is None or found.what != NOT_STARTED

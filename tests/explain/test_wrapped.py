@@ -1,6 +1,7 @@
 """Short logs that a mail wrapped."""
 
 from collections.abc import Callable
+from io import BytesIO
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,10 @@ from hypothesis import strategies as st
 
 from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.kind import CRASH
-from rdmadiag.explain.log.wrapped import unwrapped
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
+from rdmadiag.explain.log.wrapped import put_together, unwrapped
+from rdmadiag.sieve.lines import Sieve
 from tests.explain.score import Excerpt, score
 
 OOPS = """\
@@ -52,6 +56,49 @@ def test_another_text_stays_as_it_is(change: Callable[[str], str], why: str) -> 
     assert why
     log = change(OOPS).encode()
     assert unwrapped(log) == log
+
+
+DATED = "".join(
+    f"[  {n}.100000] mlx5_core 0000:41:00.0: firmware version: 16.31.{n:04}\n" for n in range(3)
+)
+PRINTED = {
+    "results below the kernel's lines": "n1: NCCL WARN NET/IB : Unable to open device mlx5_2\n"
+    "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 42.1\n",
+    "one line that has room above": "Unexpected CM event bl blka 8\n",
+    "what a test prints": "  local address:  LID 0x0000, QPN 0x000011, PSN 0x1, GID ::\n"
+    "Failed to modify QP to RTR\n",
+    "the same between two of them": "  local address:  LID 0x0000, QPN 0x000011, PSN 0x1\n"
+    "[  9.100000] mlx5_core 0000:41:00.0: a line that the kernel printed after it\n",
+}
+
+
+@pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
+def test_what_a_program_prints_below_is_none_of_the_kernel_s_lines(printed: str) -> None:
+    log = f"{DATED}{printed}".encode()
+    assert unwrapped(log) == log
+
+
+def test_of_a_script_that_prints_the_time_nothing_is_wrapped() -> None:
+    dates = "".join(
+        f"2026-01-01 10:00:0{n} a step that has a long name, and says so again\n" for n in range(3)
+    )
+    log = f"{dates}Couldn't connect to 192.0.2.2:18515\n".encode()
+    assert unwrapped(log) == log
+
+
+def test_it_is_read_again_with_all_the_words_that_there_are() -> None:
+    """`collect` narrows them, once enough is known."""
+    sieve = Sieve(NEEDLES)
+    log = (
+        "[  1.100000] refcount_t: underflow; use-after-free.\n"
+        "[  1.200000] CPU: 0 PID: 1046 Comm: a program of a long name\n"
+        "[  1.300000] RIP:\n0010:mlx5_ib_post_send+0x5a/0x80 [mlx5_ib]\n"
+        "[  1.400000] ibv_modify_qp failed with errno 22\n"
+    )
+    narrow = lambda: sieve.look_for(NARROW)  # noqa: E731
+    collector = put_together(sieve, collect(sieve.segments(BytesIO(log.encode())), narrow))
+    found = collector.account(sieve.lines, sieve.bytes).failures
+    assert CRASH in [each.what for each in found]
 
 
 LINES = st.lists(

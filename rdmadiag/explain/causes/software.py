@@ -41,12 +41,16 @@ ROWS: Final = (
         "program-not-started",
         "the program itself was not started: the shell, or what was to start it, says why",
         linux=(
-            'ls -l "$(command -v PROGRAM)"   # is it there, and may this user run it?',
+            'command -v PROGRAM || echo "$PATH"   # is it there?',
+            'ls -l "$(command -v PROGRAM)"   # may this user run it?',
             "# Debian: apt-get install perftest ibverbs-utils rdmacm-utils infiniband-diags",
             "# Red Hat: dnf install perftest libibverbs-utils librdmacm-utils infiniband-diags",
             "getconf ARG_MAX; env | wc -c   # arguments and variables are too long together",
         ),
-        darwin=('ls -l "$(command -v PROGRAM)"   # is it there, and may this user run it?',),
+        darwin=(
+            'command -v PROGRAM || echo "$PATH"   # is it there?',
+            'ls -l "$(command -v PROGRAM)"   # may this user run it?',
+        ),
     ),
     Cause(
         "program-fault",

@@ -17,6 +17,7 @@ from rdmadiag.explain.log.talk import Reached
 from rdmadiag.frozen import dataclass
 
 _FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
+_OF_A_START: Final = 5  # lines of a shell whose program was not started
 _BLANK: Final = 2  # bytes of a log in which nothing was said
 _OF_THE_WAY: Final = frozenset(
     (
@@ -78,10 +79,10 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
         _differ(one, other)
         or _met_another(one, other)
         or _met_another(other, one)
-        or _not_started(one, other)
-        or _not_started(other, one)
         or _died(one, other)
         or (None if timed else _of_itself(one, other))
+        or _not_started(one, other)
+        or _not_started(other, one)
         or _waited(one, other)
         or _waited(other, one)
         or _ended_in_silence(one, other)
@@ -157,16 +158,6 @@ def _shown(
     return None
 
 
-def _not_started(part: Part, other: Part) -> Compared | None:
-    """No program of a test says anything in `part` but why it was not started; the other waits."""
-    end = part.end
-    if end is None or not NOT_STARTED.search(end.text) or part.talk.reached is not Reached.NOTHING:
-        return None
-    if other.talk.reached is Reached.NOTHING and not _failed(other):
-        return None
-    return Compared(part, part.not_started(end), (), (), True)
-
-
 def _died(one: Part, other: Part) -> Compared | None:
     """A signal ended one of the programs, and neither failed by itself."""
     ended = [part for part in (one, other) if part.talk.died]
@@ -194,6 +185,18 @@ def _own_failure(part: Part) -> Occurrence | None:
         return None
     label = first.meaning.causes[0].label
     return None if label.startswith("peer-") or label in _OF_THE_WAY else first
+
+
+def _not_started(part: Part, other: Part) -> Compared | None:
+    """Of one program there is only why it was not started, and the other end waited for it."""
+    end = part.end
+    if end is None or not NOT_STARTED.search(end.text) or part.lines > _OF_A_START:
+        return None
+    if _failed(part) or part.talk.reached is not Reached.NOTHING or other.talk.has_result:
+        return None
+    if other.talk.reached is Reached.NOTHING and not _failed(other):
+        return None
+    return Compared(part, part.not_started(end), (), (), True)
 
 
 # --- how far the two came ----------------------------------------------------------------------

@@ -112,7 +112,7 @@ def crash_of(text: str, below: Iterable[str], above: str = "") -> Meaning | None
     if text.endswith(_TRACE) and _NO_CRASH.search(above):
         return None
     lines = [*islice(below, FRAMES)]
-    if any(_FORTIFIED in each for each in (above, text, *lines[:2])):
+    if _WARNS.search(text) and any(_FORTIFIED in each for each in (above, text, *lines[:2])):
         return None
     found = _blamed(text, lines, of_target=any("nvmet_rdma" in each for each in (above, *lines)))
     if found is None:
@@ -147,6 +147,7 @@ _HANGS: Final = late(r"\bblocked for more than \d")
 _OF_A_DEVICE: Final = late(r"_cmd_|cmd_exec|mbox|mailbox|_fw_|rcfw|_cqp_")
 _OF_A_PEER: Final = late(r"nvme_rdma|rpcrdma|xprt_rdma|smbd_|\biser_|\bsrp_|kiblnd|rds_")
 _TRACE: Final = "Call Trace:"
+_WARNS: Final = late(r"\bWARNING: CPU: |\bcut here \]")
 _FORTIFIED: Final = "detected field-spanning write"  # and goes on: include/linux/fortify-string.h
 _NO_CRASH: Final = late(
     r"blocked for more than|lockup|stall|sysrq|NMI backtrace|page allocation failure|oom-killer"
@@ -189,8 +190,8 @@ def _blamed(text: str, below: Iterable[str], *, of_target: bool) -> str | None:
 
 
 _WORK: Final = late(
-    r"\bWorkqueue: .{0,60}\b(?:iw_cm|ib|rdma|mlx[45]|nvmet?[-_]rdma|irdma|bnxt_re|rpcrdma|siw"
-    r"|rxe)\w*[)\]]?\s*$|\bWorkqueue: .* " + _MODULE
+    r"\bWorkqueue: .{0,60}\b(?:iw_cm|ib[-_]|ipoib|rdma|mlx[45]|nvmet?[-_]rdma|irdma|bnxt_re"
+    r"|rpcrdma|siw|rxe)\w*[)\]]?\s*$|\bWorkqueue: .* " + _MODULE
 )
 """What the kernel was doing, by whose queue or function that is."""
 

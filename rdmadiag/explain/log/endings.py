@@ -51,7 +51,8 @@ _REASON: Final = late(
     r"|\bgeneral protection\b|\b[Ff]atal error: "
 )
 NOT_STARTED: Final = late(
-    r": (?:command not found|argument list too long|cannot execute\b.{0,60}|exec format error)$"
+    r": command not found: \S+$|^(?:/\S{0,60}/)?\w{0,8}sh: \d+: .{1,80}: not found$"
+    r"|: (?:command not found|argument list too long|cannot execute\b.{0,60}|exec format error)$"
     r"|\bexec: .{1,200}: (?:not found|permission denied)$"
     r"|\bfailed to (?:set pid \d+'s (?:affinity|policy)|set the \w+ resource limit|run command)\b"
     r"|\b(?:env|nohup|stdbuf|nice|setpriv|chroot|nsenter|unshare): "
@@ -98,7 +99,8 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
     if collector.found is Found.FAILURE:
         return
-    if end := end_of(text, lines):
+    end = end_of(text, lines)
+    if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
         collector.note_end(end.number, end.text)
     elif lines > MOST_LINES:
         return

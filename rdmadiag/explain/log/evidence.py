@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, remedy, stated
+from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
 from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
@@ -143,8 +144,10 @@ def _weight(group: Group) -> float:
     what, found = group.meaning.what, group.meaning.fields
     if what == IN_WORDS or not group.meaning.causes:
         return OF_WORDS
-    if group.is_decided or what in (CRASH, HANGS) or found.errno == ENOSPC:
-        return OF_DECIDED  # ENOSPC: a table of the device is full, and no limit of a process
+    if group.is_decided or what in (CRASH, HANGS):
+        return OF_DECIDED
+    if found.errno == ENOSPC and found.stage in MAKING:
+        return OF_DECIDED  # a table of the device is full, and no limit of a process
     if group.has_one_cause:
         return OF_SURE
     usual = _usual(found) if what != MESSAGE else ()

@@ -97,7 +97,7 @@ def tool_of(text: str) -> str:
 _MAC: Final = late(
     r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt|\.dylib\b|\brdma_ctl\b"
     r"|\bmlx\.launch\b|\[distributed\] (?:Couldn't|The only valid)|\bEXC_[BC]\w+|\bKERN_INVALID_"
-    r"|(?<!or )\bResource busy\b",  # strerror(3) of EBUSY; Linux has "Device or resource busy"
+    r"|(?-i:\(Resource busy\))",  # strerror(3) of EBUSY; Linux has "Device or resource busy"
     re.IGNORECASE,
 )
 

@@ -1,4 +1,4 @@
-"""A short log that a mail or a terminal of 80 columns wrapped, with its lines put together again.
+"""A short log of the kernel that a mail wrapped, with its lines put together again.
 
 >>> print(unwrapped(b'''[  7.1] mlx5_core 0000:41:00.0: firmware version: 16.31
 ... [  7.2] BUG: kernel NULL pointer dereference, address:
@@ -13,46 +13,60 @@
 <BLANKLINE>
 """
 
-import re
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.late import late
+from rdmadiag.sieve.lines import WHOLE
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.collector import Collector
     from rdmadiag.sieve.lines import Sieve
 
 _WIDEST: Final = 80
+_NARROWEST: Final = 60
+"""Columns in which a line and the next one's first word do not fit; hosts' names are often cut."""
 _BEGUN: Final = 3
 """Lines with a time that there have to be."""
-_TIME: Final = late(
+_RUN: Final = 2
+"""Lines that one line may have been wrapped to, beside its first, but for lists."""
+_LIST: Final = late(rb"\bModules linked in:|\bCode: ")
+_KERNEL: Final = late(
     rb"[\s>|*-]{0,12}(?:<\d>)?"
-    rb"(?:\[\s*\d+\.\d+\]|\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d|\w{3} [ \d]\d \d\d:\d\d:\d\d "
-    rb"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d)",
-    re.IGNORECASE,
+    rb"(?:\[\s*\d+\.\d+\]|\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d"
+    rb"|\w{3} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} kernel:)",
 )
 
 
 def unwrapped(text: bytes) -> bytes:
     """The same text, or one with a line's rest at its end, and an empty line where that stood.
 
-    Only where no line is wider than a mail's, several begin with a time, and the first one does.
+    Only of the kernel's log, where no line is wider than a mail's, the first has a time, and what
+    has none did not fit in the line above: once at the least between two that have one, since
+    what a program has printed stands below them all.
     """
     lines = text.split(b"\n")
-    begin = [_TIME.match(line) is not None for line in lines]
+    begin = [_KERNEL.match(line) is not None for line in lines]
     if not begin[0] or sum(begin) < _BEGUN or max(map(len, lines)) > _WIDEST:
         return text
+    if all(begin[: len(begin) - begin[::-1].index(True)]):
+        return text
     found: list[bytes] = []
-    head = 0  # of the line that may go on
-    for line, begins in zip(lines, begin, strict=True):
+    head = run = 0  # where the line begins that may go on, and how often it has
+    for above, line, begins in zip([b"", *lines], lines, begin, strict=False):
         if begins or not line.strip():
-            head = len(found)
+            head, run = len(found), 0
             found.append(line)
-        else:
-            found[head] = found[head].rstrip() + b" " + line.strip()
-            found.append(b"")
+            continue
+        run += 1
+        fits = len(above) + 1 + len(line.split()[0]) <= _NARROWEST and above[-1:] not in b":,="
+        many = run > _RUN and not _LIST.search(found[head])
+        if fits or many or line[:1].isspace():
+            return text
+        found[head] = found[head].rstrip() + b" " + line.strip()
+        found.append(b"")
     return b"\n".join(found)
 
 
@@ -60,4 +74,7 @@ def put_together(sieve: "Sieve", collector: "Collector") -> "Collector":
     """What the sieve has read, read again where it was short and wrapped."""
     text = sieve.whole or b""
     whole = unwrapped(text)
-    return collector if whole == text else collect(sieve.segments(BytesIO(whole)))
+    if whole == text or len(whole) > WHOLE:
+        return collector
+    sieve.look_for(NEEDLES)  # all of them again
+    return collect(sieve.segments(BytesIO(whole)))

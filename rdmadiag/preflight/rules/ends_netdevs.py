@@ -86,7 +86,7 @@ def no_carrier(this: Rule, case: Towards) -> Iterator[Finding]:
 @rule(
     "ends-layers-differ",
     Severity.WARN,
-    "The two addresses are on netdevs of different kinds, and one is not reached",
+    "The two addresses are on netdevs of different kinds or VLANs, and one is not reached",
     "The address of one host is on a VLAN, a bond, a bridge or the like, the other's is not, or is "
     "in another VLAN or one of another protocol, and the neighbour table says that the peer does "
     "not answer. Frames of a VLAN reach one without only where a switch port takes the tag off; a "
@@ -100,13 +100,12 @@ def no_carrier(this: Rule, case: Towards) -> Iterator[Finding]:
 def layers_differ(this: Rule, case: Towards) -> Iterator[Finding]:
     """Where either end's look for the other has failed."""
     mine, theirs = _layer(case.mine.netdev), _layer(case.theirs.netdev)
-    protocols = [each.netdev.vlan_protocol for each in (case.mine, case.theirs)]
-    if any(isinstance(each, Missing) for each in protocols) or len(set(protocols)) == 1:
-        protocols = []
-    if mine is None or (mine == theirs and not protocols):
+    read = "IFLA_INFO_KIND"
+    one, other = _protocol(case.mine.netdev), _protocol(case.theirs.netdev)
+    if mine and theirs and one and other and one != other:
+        mine, theirs, read = f"{mine}, {one}", f"{theirs}, {other}", "IFLA_VLAN_PROTOCOL"
+    if mine is None or mine == theirs:
         return
-    if protocols and theirs is not None:
-        mine, theirs = f"{mine}, {_named(protocols[0])}", f"{theirs}, {_named(protocols[1])}"
     entries = (case.neighbour, case.heard)
     if not any(each is not None and each.state in UNANSWERED for each in entries):
         return
@@ -118,8 +117,8 @@ def layers_differ(this: Rule, case: Towards) -> Iterator[Finding]:
         device=case.mine.device,
         port=case.mine.port,
         evidence=[
-            Proof("netdev", f"{case.near.name}: {here.name} IFLA_INFO_KIND", mine),
-            Proof("netdev", f"{case.far.name}: {there.name} IFLA_INFO_KIND", theirs or "none"),
+            Proof("netdev", f"{case.near.name}: {here.name} {read}", mine),
+            Proof("netdev", f"{case.far.name}: {there.name} {read}", theirs or "none"),
         ],
         fill=values_of(case),
     )
@@ -130,10 +129,12 @@ def stands_on_others(netdev: NetDev) -> bool:
     return _layer(netdev) is not None
 
 
-def _named(protocol: int | Missing) -> str:
-    """ "802.1Q"; of another its number: linux/if_ether.h."""
-    known = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
-    return "not known" if isinstance(protocol, Missing) else known.get(protocol, f"{protocol:#x}")
+def _protocol(netdev: NetDev) -> str | None:
+    """Of a VLAN: "802.1Q", of another its number; linux/if_ether.h."""
+    number = netdev.vlan_protocol
+    if isinstance(number, Missing):
+        return None
+    return {0x8100: "802.1Q", 0x88A8: "802.1ad"}.get(number, f"{number:#x}")
 
 
 def _layer(netdev: NetDev) -> str | None:

@@ -267,3 +267,16 @@ def test_a_program_that_ran_and_one_that_was_not_started_are_no_two_ends() -> No
     line = "taskset: failed to set pid 1009's affinity: Invalid argument\n"
     story = placed({"left.log": line, "right.log": "step 40: loss 2.0\n"})
     assert story.first is None
+
+
+MODULE = "bash: line 3: module: command not found\n"
+
+
+def test_a_failure_that_its_program_printed_is_not_that_it_was_not_started() -> None:
+    absent = "IB device mlx5_9 not found\n Unable to find the Infiniband/RoCE device\n"
+    assert told(MODULE + absent, WAITS)[1] == "device-absent"
+
+
+def test_beside_a_result_a_command_that_a_script_has_not_found_is_nothing() -> None:
+    met = LOCAL.format(gid=THERE) + REMOTE.format(gid=HERE) + RESULT
+    assert placed({"left.log": MODULE, "right.log": met}).first is None

@@ -16,7 +16,7 @@ def _completed(
     word: str, pattern: str, *labels: str, numbers: str, kind: Kind = Kind.FAILURE
 ) -> Sign:
     """By its words; by one of its numbers where the provider had no words for it yet."""
-    pattern += rf"|prov_err: unknown error (?:-\d+ )?\((?:{numbers})\)"
+    pattern += rf"|(?:\befa\b|\brxr_).{{0,200}}prov_err: unknown error (?:-\d+ )?\((?:{numbers})\)"
     return sign(word, kind, Stage.DATA, pattern, labels, (AT_PEER, DMESG_OF_RDMA))
 
 

@@ -132,8 +132,8 @@ SIGNS: Final = (
         "side-channel-broken",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"\[jaccl\].{0,30}\b(?:Recv|Send|Receiv\w+|Sending)\b.{0,20}"
-        r"(?:fail|error)(?!ed with error code)",
+        r"\[jaccl\].{0,30}\b(?:Recv|Send|Receiv\w+|Sending)\b(?! failed with error code)"
+        r".{0,20}(?:fail|error)",
         ("peer-gone", "driver-wedged"),
         (ONLY_TCP, AT_PEER, PREFLIGHT_ON),
         platform="darwin",

@@ -22,6 +22,8 @@ _TOOL: Final = (
     r"|show_gids|ibdev2netdev|perfquery|sminfo|opensm)"
 )
 """Programs that test RDMA, by their names."""
+_PROGRAM: Final = _TOOL.replace(r"fi_\w{2,24}", r"fi_(?:info|pingpong|rdm|msg|dgram|rma|bw)\w*")
+"""The same, and no function of libfabric."""
 _USAGE: Final = ("# the program's own list of options: which of those that were given is none?",)
 _SAME_TEST: Final = "# both ends: the same program, of the same version, with the same options?"
 
@@ -45,7 +47,7 @@ SIGNS: Final = (
         NOT_STARTED,
         Kind.FAILURE,
         Stage.OPEN,
-        rf"(?:^|[\s/'\u2018\"]){_TOOL}['\u2019\"]?: "
+        rf"(?:^|[\s/'\u2018\"]){_PROGRAM}['\u2019\"]?: "
         r"(?:permission denied|no such file or directory|argument list too long|cannot execute"
         r"|bad cpu type)",
         (NOT_STARTED,),
