@@ -85,7 +85,8 @@ def test_the_end_whose_cable_was_cut_is_named(
     first = document["first"]
     assert (first["who"]["host"], first["who"]["device"]) == ("right", "rxe0"), (first, said)
     assert (first["whom"]["host"], first["whom"]["device"]) == ("left", "rxe0"), (first, said)
-    # rxe flushes its queue pairs where its own interface goes down, or retries until it gives up
-    assert first["failure"]["completion"]["number"] in (5, 12)
+    # rxe flushes its queue pairs where its own interface goes down, or retries until it gives up;
+    # that of 6.1 may refuse what it cannot send (IBV_WC_LOC_QP_OP_ERR)
+    assert first["failure"]["completion"]["number"] in (2, 5, 12)
     assert document["common_end"]["host"] == "right", document
     assert document["failed_after"] == 1
