@@ -21,7 +21,9 @@ from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.account import Account
+    from rdmadiag.explain.log.collector import Collector
     from rdmadiag.facts.errnos import Platform
+    from rdmadiag.sieve.lines import Sieve
 
 F = TypeVar("F", bound=Callable[..., Any])
 Stream = io.FileIO | io.BytesIO
@@ -364,7 +366,6 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.whole import read_whole
-    from rdmadiag.explain.log.wrapped import put_together
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -385,6 +386,21 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     read_outcome(collector, sieve.end, sieve.lines)
     read_end(collector, sieve.end, sieve.lines)
     return collector.account(sieve.lines, sieve.bytes)
+
+
+def put_together(sieve: "Sieve", collector: "Collector") -> "Collector":
+    """What the sieve has read, read again where it was short and wrapped."""
+    from rdmadiag.explain.log.scan import collect
+    from rdmadiag.explain.log.vocabulary import NEEDLES
+    from rdmadiag.explain.log.wrapped import unwrapped
+    from rdmadiag.sieve.lines import WHOLE
+
+    text = sieve.whole or b""
+    whole = unwrapped(text)
+    if whole == text or len(whole) > WHOLE:
+        return collector
+    sieve.look_for(NEEDLES)  # all of them again
+    return collect(sieve.segments(io.BytesIO(whole)))
 
 
 def _rank(account: "Account", reading: Reading, names: tuple[str, ...]) -> "Account":

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rdmadiag.cli.explain import put_together
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import read_end
@@ -32,7 +33,6 @@ from rdmadiag.explain.log.outcome import read_outcome
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.explain.log.whole import read_whole
-from rdmadiag.explain.log.wrapped import put_together
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"

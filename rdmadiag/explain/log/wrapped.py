@@ -13,17 +13,9 @@
 <BLANKLINE>
 """
 
-from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.late import late
-from rdmadiag.sieve.lines import WHOLE
-
-if TYPE_CHECKING:
-    from rdmadiag.explain.log.collector import Collector
-    from rdmadiag.sieve.lines import Sieve
 
 _WIDEST: Final = 80
 _NARROWEST: Final = 60
@@ -68,13 +60,3 @@ def unwrapped(text: bytes) -> bytes:
         found[head] = found[head].rstrip() + b" " + line.strip()
         found.append(b"")
     return b"\n".join(found)
-
-
-def put_together(sieve: "Sieve", collector: "Collector") -> "Collector":
-    """What the sieve has read, read again where it was short and wrapped."""
-    text = sieve.whole or b""
-    whole = unwrapped(text)
-    if whole == text or len(whole) > WHOLE:
-        return collector
-    sieve.look_for(NEEDLES)  # all of them again
-    return collect(sieve.segments(BytesIO(whole)))
