@@ -18,7 +18,7 @@ from lab.results import claim, failed
 from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
 
-SIDE_BY_SIDE = 4  # kernels at a time, mostly of one CPU: the tests wait most of their time
+SIDE_BY_SIDE = 3  # kernels at a time, mostly of one CPU: with `two` beside them, all it has
 AGAIN = "-again"
 RECORDED = "recorded"  # in an out folder: what tests/lab/replay reads
 ENV = {"RDMADIAG_LAB": "guest"}
