@@ -108,15 +108,15 @@ class Sieve:
             end = held if at_end else _end_of_lines(buffer, start, held)
             found, counted, ended_by = self._find(buffer, lowest, start, end, held, ended_by)
             for begin, stop, before in found:
-                below = stop
-                while below < held and buffer[below] in b"\r\n":
+                below, far = stop, min(stop + FURTHER, held)
+                while below < far and buffer[below] in b"\r\n":
                     below += 1
                 yield Segment(
                     newlines + before + 1,
                     bytes(view[begin:stop]),
                     bytes(view[below : min(stop + AFTER, held)]),
                     (gone + view[max(begin - ABOVE, 0) : begin])[-ABOVE:],
-                    bytes(view[below : min(stop + FURTHER, held)]),
+                    bytes(view[below:far]),
                 )
             newlines += counted
             if at_end:
