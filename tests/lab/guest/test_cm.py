@@ -132,6 +132,7 @@ def test_a_connection_is_made_and_its_data_verified(
             assert file.read().strip().endswith("ffff:c000:0201")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [

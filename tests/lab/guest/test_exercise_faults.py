@@ -65,6 +65,7 @@ RC = ("--only=send", "--qp=rc")
 
 @pytest.mark.usefixtures("rxe_pair")
 class TestFaults:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         ("fault", "options", "expected"),
         [

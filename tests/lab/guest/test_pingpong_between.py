@@ -98,7 +98,7 @@ def victim_at(step: str) -> tuple[Role, Role]:
 class TestHeld:
     """Both ends wait for the other's message of one step when something happens."""
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("step", STEPS)
     def test_an_end_whose_child_is_killed_is_lost_to_the_other(
         self, step: str, start: Start
@@ -112,7 +112,7 @@ class TestHeld:
         other = both.ends[left].end(waits=WAITED_SECONDS)
         assert other.result() == left_alone(step, left, "peer_lost")
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("step", STEPS)
     def test_a_child_does_not_outlive_its_command(self, step: str, start: Start) -> None:
         left, victim = victim_at(step)
@@ -155,7 +155,7 @@ class TestHeld:
             failure = other.document["peer_failure"]
             assert (failure["stage"], failure["text"]) == (REACHED[step], number.name)
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("step", STEPS)
     def test_a_connection_that_is_cut_ends_both(self, step: str, start: Start) -> None:
         both = start(hold=step)
@@ -218,6 +218,7 @@ class TestChanged:
             assert (ended.code, ended.document["stage"]) == (2, "data")
             assert ended.document["teardown"] == "clean"
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("step", ["endpoint", "queue_pair", "ready"])
     def test_where_both_know_a_secret_it_is_noticed(self, step: str, start: Start) -> None:
         both = start(change=changing(step, "connect", lambda message: message.update(odd=1)))

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 WAITED_SECONDS = 20.0
 LARGE = f"{ROCE} match u16 0x0400 0xfc00 at 2"
 """Of 1024 to 2047 bytes: the length of the IP packet stands at offset 2."""
+KEPT = os.uname().release.startswith("6.1.")
+"""Whether rxe sends on from a device that is being deleted until the last program has closed it."""
 
 Barrier = Callable[..., None]
 Exchange = Callable[..., Any]
@@ -213,11 +215,14 @@ def test_a_device_that_was_deleted_in_the_middle_is_named(
             if "rxe0" not in os.listdir("/sys/class/infiniband"):
                 do(f"rdma link add rxe0 type rxe netdev {rxe.netdev}")
             wait_ready(rxe)
-        assert ended.code == 2
-        # It goes once the run has ended, which may take longer than the second look.
         found = ended.document
-        assert found["port_after"] == "down" or found["port_after"]["why"] == "absent", found
-        assert found["causes"][0].startswith("this host's ")
+        if KEPT and ended.code == 0:
+            assert found["outcome"] == "done", found
+        else:
+            assert ended.code == 2, found
+            # It goes once the run has ended, which may take longer than the second look.
+            assert found["port_after"] == "down" or found["port_after"]["why"] == "absent", found
+            assert found["causes"][0].startswith("this host's ")
     else:
         attempt.end(waits=WAITED_SECONDS)
     barrier("ended")
