@@ -15,7 +15,14 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause, OtherFailure
+from rdmadiag.explain.log.account import (
+    LIKELY,
+    Account,
+    Failure,
+    KnownMessage,
+    LikelyCause,
+    OtherFailure,
+)
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
 from rdmadiag.explain.log.origin import NO_TOOL
@@ -83,6 +90,8 @@ def _answer(account: Account, name: str) -> Text:
         count = len(account.unknown)
         what = "a line is" if count == 1 else f"{count} different lines are"
         line.append(f"  something failed here that may be RDMA: {what} not understood", style="")
+        if account.other:
+            line.append(f"; it ended so: {excerpt(account.other.text)}", style="")
     elif not account.bytes:
         line = Text("UNKNOWN", style="bold magenta")
         line.append("  there is nothing in this log", style="")
@@ -100,7 +109,9 @@ def _answer(account: Account, name: str) -> Text:
 
 def _other_failure(other: OtherFailure) -> str:
     if other.causes:
-        return f"no line here says that RDMA failed; likely {printable(other.causes[0].text)}"
+        text = printable(other.causes[0].text)
+        word = "" if text.startswith("perhaps ") else "likely "
+        return f"no line here says that RDMA failed; {word}{text}"
     what = "something failed, and no line here says that RDMA did"
     return f"{what}: line {other.line}: {excerpt(other.text)}"
 
@@ -182,10 +193,17 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.remote_gid:
         details.append(f"remote GID {failure.remote_gid}")
     say(out, f"    {printable('; '.join(details))}")
+    _message(out, failure.message)
     if failure.kind is Kind.CONSEQUENCE and failure.what != STOPPED:
         say(out, "    This follows from an earlier failure, which is not in this log.")
     _causes(out, failure, host)
     _steps(out, failure.next)
+
+
+def _message(out: Console, message: KnownMessage | None) -> None:
+    if message:
+        about = printable(message.about)
+        say(out, f"    known message of {printable(message.stack)}: {about}")
 
 
 def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
@@ -301,6 +319,8 @@ def _noted(out: Console, account: Account) -> None:
     say(out, "Noted, no failure by itself:")
     for each in account.notes[:_OTHERS]:
         text = _NOTED.get(each.what) or (each.causes[0].text if each.causes else each.what)
+        if each.message and each.what not in _NOTED:
+            text = each.message.about
         say(out, f"  {printable(text)} ({_lines(each)})")
 
 
@@ -319,6 +339,7 @@ def _other(out: Console, account: Account) -> None:
         out.print()
         say(out, "Not of RDMA, by its words:")
         verbatim(out, f"    {other.line}: {printable(other.text)}")
+        _message(out, other.message)
     if first is None and other.causes:
         out.print()
         say(out, "Likely causes of it:")

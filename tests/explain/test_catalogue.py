@@ -22,6 +22,7 @@ from rdmadiag.explain.log.catalogue import (
     rows,
 )
 from rdmadiag.explain.log.catalogue.alike import WORDS, votes_alike
+from rdmadiag.explain.log.groups import known_message
 from rdmadiag.explain.log.kind import ENDED, MESSAGE, Kind
 from rdmadiag.explain.log.recall import fits
 from rdmadiag.explain.log.recognise import recognise
@@ -433,3 +434,23 @@ def test_a_message_is_not_swallowed_by_what_follows_it_with_a_number() -> None:
     found = score(Excerpt("", {}, f"{first}\n{then}\n".encode())).account
     assert found.first
     assert (found.first.text, found.first.count) == (first, 1)
+
+
+def test_what_is_known_of_a_message_is_said_beside_its_causes() -> None:
+    line = "mlx5_core 0000:41:00.0: Health issue observed, irisc not responding, severity(3) ERROR"
+    found = known_message(line)
+    assert found is not None
+    assert (found.stack, found.about) == ("kernel-mlx5", "a processor of the device hangs")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mlx5_core 0000:41:00.0: frobnication failed",
+        "NVRM: Xid (PCI:0000:1b:00): 145, NVLink",  # a row of one word
+    ],
+)
+def test_nothing_is_said_of_a_line_that_is_no_message_or_of_which_a_row_only_names_the_part(
+    line: str,
+) -> None:
+    assert known_message(line) is None

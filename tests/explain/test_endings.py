@@ -174,3 +174,81 @@ def test_beside_a_result_a_command_that_was_not_found_is_nothing() -> None:
         "50 iters in 0.03 seconds = 505.98 usec/iter\n"
     )
     assert read(f"bash: line 3: module: command not found\n{result}").other is None
+
+
+JOB = "n1:9:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:192.0.2.11<0>\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.", "gpu-memory-full"),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", "gpu-memory-full"),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "gpu-fault"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.", "killed-for-memory"),
+        ("  Reason: OOMKilled", "killed-for-memory"),
+        ("RuntimeError: can't start new thread", "process-limit"),
+        ("OSError: [Errno 28] No space left on device: '/scratch/step7.pt'", "disk-full"),
+        ("OSError: [Errno 122] Disk quota exceeded", "disk-full"),
+        ("The node was low on resource: ephemeral-storage.", "disk-full"),
+        (
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 10:00 DUE TO TIME LIMIT ***",
+            "job-ended",
+        ),
+        (
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 10:00 DUE TO PREEMPTION ***",
+            "job-ended",
+        ),
+        ("=>> PBS: job killed: walltime 3612 exceeded limit 3600", "job-ended"),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "program-error"),
+        ("OSError: We couldn't connect to 'https://huggingface.co' to load", "outside-unreachable"),
+    ],
+)
+def test_what_ends_most_jobs_and_is_none_of_rdma_is_named(line: str, label: str) -> None:
+    account = read(f"{JOB}{line}\n")
+    assert account.first is None
+    assert account.other is not None
+    assert account.other.causes[0].label == label
+
+
+def test_dev_shm_that_is_full_is_no_disk() -> None:
+    full = "OSError: [Errno 28] No space left on device: '/dev/shm/torch_7'"
+    first = read(f"{JOB}{full}\n").first
+    assert first is not None
+    assert first.causes[0].label == "shm-too-small"
+
+
+@pytest.mark.parametrize(
+    "traceback",
+    [
+        'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    import b\n',
+        'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g(x)\n    ~^^^\n',
+        '[rank3]: Traceback (most recent call last):\n[rank3]:   File "a.py"\n[rank3]: g()\n',
+    ],
+    ids=["a frame", "a frame of 3.11", "a rank's"],
+)
+def test_of_a_traceback_the_exception_is_quoted(traceback: str) -> None:
+    other = read(f"{JOB}{traceback}ModuleNotFoundError: No module named 'b'\n").other
+    assert other is not None
+    assert other.text == "ModuleNotFoundError: No module named 'b'"
+
+
+def test_an_exception_says_more_than_the_launcher_that_saw_a_rank_fail() -> None:
+    launcher = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+    other = read(f"{JOB}ValueError: bad shape\n{launcher}").other
+    assert other is not None
+    assert (other.text, other.causes) == ("ValueError: bad shape", ())
+
+
+def test_what_a_batch_system_says_below_a_line_is_no_part_of_it() -> None:
+    ended = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 10:00 DUE TO TIME LIMIT ***"
+    account = read(f"RDMA: frobnication failed\n{ended}\n")
+    assert account.other is not None
+    assert (account.other.line, account.other.text) == (2, ended)
+
+
+def test_what_is_known_of_its_message_is_shown_beside_it() -> None:
+    other = read(f"{JOB}slurmstepd: error: Exceeded step memory limit at some point.\n").other
+    assert other is not None
+    assert other.message is not None
+    assert other.message.about == "the memory of the step is used up (--mem)"

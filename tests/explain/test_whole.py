@@ -250,7 +250,7 @@ def test_what_follows_a_failure_of_another_kind_is_none_of_rdma() -> None:
     found = read(OUT_OF_MEMORY).account
     assert found.first is None
     assert found.other is not None
-    assert [each.label for each in found.other.causes] == ["gpu-not-usable"]
+    assert [each.label for each in found.other.causes] == ["gpu-memory-full", "gpu-not-usable"]
     assert read(OUT_OF_MEMORY.split("\n", 1)[1]).account.first is not None
 
 

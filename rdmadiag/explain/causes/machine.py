@@ -33,6 +33,37 @@ ROWS: Final = (
             "mount | grep hugetlbfs || sudo mount -t hugetlbfs none /dev/hugepages",
         ),
     ),
+    Cause(
+        "killed-for-memory",
+        "it was killed, mostly for the memory that it used: the limit of the job or the container, "
+        "or the host's, was reached",
+        linux=(
+            "sudo dmesg -T | grep -iE 'oom|killed process' | tail",
+            "sacct -j JOB --format=JobID,State,MaxRSS,ReqMem   # of Slurm",
+            "kubectl describe pod POD | grep -iE 'oomkilled|limits|memory'   # of Kubernetes",
+            "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events   # in the container",
+        ),
+        darwin=("vm_stat; sysctl vm.swapusage", "log show --last 10m | grep -i jetsam"),
+    ),
+    Cause(
+        "process-limit",
+        "the limit on processes and threads is reached: ulimit -u, or pids of the container or job",
+        linux=(
+            "ulimit -u; ps -u $(id -u) -L | wc -l   # limit, and the threads that there are",
+            "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.events   # in the container",
+            "export OMP_NUM_THREADS=8   # fewer threads of each process",
+        ),
+        darwin=("launchctl limit maxproc; sysctl kern.maxproc kern.maxprocperuid",),
+    ),
+    Cause(
+        "disk-full",
+        "a file system has no room left, or the quota of the user is reached",
+        linux=(
+            "df -h . /tmp; df -i . /tmp   # room, and inodes",
+            "quota -s; lfs quota -h -u $USER /lustre   # of the user",
+        ),
+        darwin=("df -h",),
+    ),
     # --- rights --------------------------------------------------------------------------
     Cause(
         "needs-root",
@@ -96,6 +127,38 @@ ROWS: Final = (
         "gpu-not-usable",
         "the GPU cannot be used by this process: its driver, library or context failed",
         linux=("nvidia-smi; sudo dmesg | grep -i xid", "ldconfig -p | grep -E 'libcuda|libamdhip'"),
+    ),
+    Cause(
+        "gpu-memory-full",
+        "the memory of the GPU is used up: by this program, or by another one on the same GPU",
+        linux=(
+            "nvidia-smi   # whose memory is it? rocm-smi --showpids of AMD's",
+            "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+            "# then a smaller batch, or end what an earlier job left there",
+        ),
+        darwin=(
+            "sysctl iogpu.wired_limit_mb hw.memsize; vm_stat   # MB for GPUs; 0: default",
+            "sudo sysctl iogpu.wired_limit_mb=MB   # till the next boot; leave macOS some",
+        ),
+    ),
+    Cause(
+        "gpu-fault",
+        "the GPU itself, its memory or its link has failed: it needs a reset, or its host a repair",
+        linux=(
+            "sudo dmesg -T | grep -iE 'xid|nvrm|amdgpu' | tail",
+            "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+            "sudo nvidia-smi --gpu-reset -i INDEX   # when no program uses it; else drain the host",
+        ),
+    ),
+    Cause(
+        "fabric-manager-down",
+        "the fabric manager of the NVSwitches does not run, or is of another release than the "
+        "driver: no program can use a GPU until it does",
+        linux=(
+            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 -i fabric",
+            "nv-fabricmanager --version; cat /proc/driver/nvidia/version   # one release?",
+            "sudo systemctl restart nvidia-fabricmanager",
+        ),
     ),
     Cause(
         "gdrdrv-missing",

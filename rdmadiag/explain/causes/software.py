@@ -53,6 +53,16 @@ ROWS: Final = (
         ),
     ),
     Cause(
+        "program-error",
+        "the program ended with an error of its own, which its own output names: above, or in the "
+        "file of the rank that failed first",
+        linux=(
+            "grep -nE 'Traceback|Error: |error: ' LOG | head   # the first is the reason",
+            "torchrun --redirects 3 --log-dir LOGS   # a file for each rank; srun: --output=%t",
+        ),
+        darwin=("grep -nE 'Traceback|Error: |error: ' LOG | head   # the first is the reason",),
+    ),
+    Cause(
         "program-fault",
         "perhaps a fault of the program or of a library itself: another release may mend it",
         linux=(
@@ -82,6 +92,44 @@ ROWS: Final = (
             "srun --mpi=pmix PROGRAM   # or the mpirun of the same MPI",
         ),
         darwin=("env | grep ^MLX_   # a rank, and the devices; or let mlx.launch start all ranks",),
+    ),
+    Cause(
+        "ssh-refused",
+        "ssh to another host is refused, or would ask something: its key, the host's key, or a "
+        "password",
+        linux=(
+            "ssh -o BatchMode=yes HOST true; echo $?   # as the same user, in the same container",
+            "ssh-keyscan HOST >> ~/.ssh/known_hosts   # where its key is not known",
+            "ssh-copy-id HOST   # where it asks for a password",
+        ),
+        darwin=(
+            "ssh -o BatchMode=yes HOST true; echo $?   # as the same user",
+            "sudo systemsetup -getremotelogin   # on HOST: Remote Login",
+            "ssh-copy-id HOST   # where it asks for a password",
+        ),
+    ),
+    Cause(
+        "job-ended",
+        "the batch system, the cluster or somebody ended the job: its time, a preemption, a "
+        "cancellation, or a node that is drained",
+        linux=(
+            "sacct -j JOB --format=JobID,State,Elapsed,Timelimit,Reason   # of Slurm",
+            "kubectl describe pod POD | tail -20   # of Kubernetes",
+        ),
+        darwin=("log show --last 10m | grep -iE 'jetsam|sigterm|shutdown'",),
+    ),
+    Cause(
+        "outside-unreachable",
+        "a server outside (a hub of models, a registry, a mirror) is not reached: no way out, a "
+        "proxy, or DNS",
+        linux=(
+            "curl -sSI --max-time 5 https://HOST | head -1; env | grep -i _proxy",
+            "export HF_HUB_OFFLINE=1   # take what is in the cache",
+        ),
+        darwin=(
+            "curl -sSI --max-time 5 https://HOST | head -1; env | grep -i _proxy",
+            "export HF_HUB_OFFLINE=1   # take what is in the cache",
+        ),
     ),
     Cause(
         "bootstrap-service-unreachable",

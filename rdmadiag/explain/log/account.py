@@ -42,6 +42,14 @@ class LikelyCause:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownMessage:
+    """That a stack prints the line, and when: a row of explain.log.catalogue."""
+
+    stack: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """One group of lines."""
 
@@ -70,6 +78,7 @@ class Failure:
     rests_on: str | None = None  # the first cause: both, rule or words; None without one
     probability: float | None = None  # that it is right; None: not known
     tells_apart: str | None = None  # what to run where the log does not decide between the causes
+    message: KnownMessage | None = None  # None: no such row, or it says no more than the causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class OtherFailure:
     count: int
     causes: tuple[LikelyCause, ...] = ()  # where its own words name them
     next: tuple[str, ...] = ()
+    message: KnownMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,13 @@ from rdmadiag.explain.log.groups import (
     is_earlier,
     is_error,
     is_of_a_device,
+    known_message,
     likely,
     merged,
     next_of,
     others_of,
 )
-from rdmadiag.explain.log.kind import ENDED, IN_WORDS, OF_RDMA, Found, Kind
+from rdmadiag.explain.log.kind import ENDED, IN_WORDS, OF_RDMA, PROGRAM_ERROR, Found, Kind
 from rdmadiag.explain.log.links import (
     CAME_BACK,
     LINK_DOWN,
@@ -89,6 +90,7 @@ class Collector:
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
         self._end: OtherFailure | None = None
+        self._end_says_why = False
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
@@ -160,15 +162,17 @@ class Collector:
         if len(self._around) < MOST_AROUND:
             self._around.append(text)
 
-    def note_end(self, number: int, text: str) -> None:
+    def note_end(self, number: int, text: str, *, says_why: bool = False) -> None:
         """How a program ended."""
         self._end = OtherFailure(number, text[:TEXT_KEPT], 1)
+        self._end_says_why = says_why
 
     def note_apart(self, number: int, meaning: "Meaning") -> None:
         """A message that names its cause, where nothing says that it is of RDMA: the first."""
         if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
             text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
-            self._apart = OtherFailure(number, text, 1, causes, next_of(meaning))
+            known = known_message(text)
+            self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
 
     def take_outcome(self, outcome: "Outcome") -> None:
         """What the rest of the log says of its lines of trouble."""
@@ -335,9 +339,11 @@ class Collector:
         """What names its cause, of a log that ended in trouble or is short; else how it ended."""
         from rdmadiag.explain.log.whole import MOST_LINES
 
-        if self._apart is not None and (self._end is not None or lines <= MOST_LINES):
-            return self._apart
-        return self._end
+        apart, end = self._apart, self._end
+        if apart is None or (end is None and lines > MOST_LINES):
+            return end
+        is_bare = apart.causes[0].label == PROGRAM_ERROR
+        return end if is_bare and end is not None and self._end_says_why else apart
 
     def _without_what_followed(self, groups: list[Group]) -> list[Group]:
         """Without consequences of a failure that is none of RDMA: of a GPU without memory."""

@@ -66,8 +66,12 @@ _STATUS: Final = late(
     r"|\bexitcode *: -?[1-9]|\bBAD TERMINATION\b|\bexited on signal\b"
     r"|\b[Nn]on-?zero (?:exit )?status"
     r"|\bMPI_ABORT was invoked|\b[Kk]illed by\b|^(?:srun|slurmstepd): error: |\bCANCELLED AT\b"
-    r"|\bCrashLoopBackOff\b|\bBack-off restarting\b|^Traceback \(most recent call last\)"
+    r"|\bCrashLoopBackOff\b|\bBack-off restarting\b"
+    r"|^(?:\[[^\]]{1,80}\]:? ?)?Traceback \(most recent call last\)"
 )
+
+_TRACEBACK: Final = late(r"\bTraceback \(most recent call last\)")
+_RANK: Final = late(r"^\[[^\]]{1,80}\]:? ?")  # what a launcher puts before a line
 
 _WORDS: Final = (
     *(
@@ -101,7 +105,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         return
     end = end_of(text, lines)
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
-        collector.note_end(end.number, end.text)
+        collector.note_end(end.number, end.text, says_why=end.what is Ending.REASON)
     elif lines > MOST_LINES:
         return
     of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
@@ -134,7 +138,24 @@ def end_of(text: bytes, lines: int) -> End | None:
         for n, line in numbered(text, lines)
         if (found := look(line)) and not is_healthy(line)
     )
-    return min(ends, key=lambda each: each.what, default=None)
+    first = min(ends, key=lambda each: each.what, default=None)
+    return _raised(first, text, lines) if first and _TRACEBACK.search(first.text) else first
+
+
+def _raised(end: End, text: bytes, lines: int) -> End:
+    """Of Python's traceback the exception, which stands below its frames."""
+    is_code = False  # a frame has its line of code below it, and Python 3.11 what marks it there
+    for number, line in numbered(text, lines):
+        if number <= end.number:
+            continue
+        bare = _RANK.sub("", line).strip(" ~^")
+        if bare.startswith('File "'):
+            is_code = True
+        elif is_code:
+            is_code = False
+        elif bare:
+            return End(end.what, number, line)
+    return end
 
 
 def numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:

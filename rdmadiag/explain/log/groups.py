@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.account import LIKELY, Failure, LikelyCause, Named
+from rdmadiag.explain.log.account import LIKELY, Failure, KnownMessage, LikelyCause, Named
 from rdmadiag.explain.log.kind import CALL, CRASH, HANGS, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Other
 from rdmadiag.explain.log.settings import BY_SOCKETS
@@ -29,6 +29,11 @@ LINES_KEPT: Final = 10  # numbers of each group's first lines
 NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
 TEXT_KEPT: Final = 400  # characters of a line
 REMEDY: Final = 6
+SENTENCE: Final = 4
+"""Words of a message's condition; fewer only name what it is of."""
+
+_ABOVE: Final = "as above"
+"""What a row says of the one above it: the same."""
 
 Key = tuple[object, ...]
 
@@ -210,7 +215,20 @@ def failure_of(group: Group) -> Failure:
         rests_on=group.rests_on,
         probability=group.probability,
         tells_apart=_apart(group),
+        message=known_message(group.text),
     )
+
+
+def known_message(line: str) -> KnownMessage | None:
+    """What is known of when a stack prints it, where that is a sentence."""
+    from rdmadiag.explain.log.catalogue import message_of
+
+    found = message_of(line)
+    if found is None or found.is_healthy or found.condition.startswith(_ABOVE):
+        return None
+    if len(found.condition.split()) < SENTENCE:
+        return None
+    return KnownMessage(found.stack, found.condition)
 
 
 def _apart(group: Group) -> str | None:

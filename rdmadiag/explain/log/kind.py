@@ -23,6 +23,8 @@ SIGNAL: Final = "ended-by-signal"
 """What the end of a program by a signal is."""
 NOT_STARTED: Final = "program-not-started"
 """What a line of a shell is, or of what was to start a program and did not."""
+PROGRAM_ERROR: Final = "program-error"
+"""The cause that says no more than that a program failed by itself."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})

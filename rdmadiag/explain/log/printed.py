@@ -50,7 +50,8 @@ _CUT_OFF: Final = late(
     re.IGNORECASE,
 )
 _BEGINS: Final = late(
-    r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File )"
+    r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File "
+    r"|[a-z][\w.-]{1,20}: (?:error|warning|fatal)\b)"
 )
 _REST: Final = 240
 
