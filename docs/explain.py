@@ -43,7 +43,7 @@ Each of `failures`, `consequences` and `notes`:
 | `rests_on` | the first cause: `both` (a rule, and its words), `rule`, `words`; null: neither |
 | `probability` | how often such a first cause was right, 0 to 1; null: too few readings to say |
 | `tells_apart` | a line to paste that separates the first causes, where none is likely; else null |
-| `message` | what is known of when a stack prints the line (`stack`, `about`); null: nothing more than the causes say |
+| `message` | when a stack prints the line (`stack`, `about`); null: no more than the causes |
 | `device_in_report` | whether the report has the device; null without a report, or a name |
 
 The words of a log are weighed for each cause, by a table that was learned of public threads.

@@ -90,6 +90,24 @@ def test_no_ending(line: str) -> None:
     assert ending_in_short(line) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install.",
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory",
+        "CMake Error at CMakeLists.txt:12 (find_package):",
+        "solver.c:3:10: fatal error: infiniband/verbs.h: No such file or directory",
+        "/usr/bin/ld: cannot find -libverbs: No such file or directory",
+        "E: Unable to locate package perftest",
+        'Error from server (Forbidden): pods is forbidden: User "user" cannot list resource "pods"',
+    ],
+)
+def test_what_failed_of_something_else_is_no_log_without_a_failure(line: str) -> None:
+    account = read(f"{line}\n")
+    assert account.first is None
+    assert account.other is not None
+
+
 def test_what_only_names_trouble_counts_in_a_short_text() -> None:
     line = "ERROR: failed to save the checkpoint: no space left on /mnt/ckpt"
     assert ending_of(line) is None
@@ -201,6 +219,7 @@ JOB = "n1:9:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:192.0.2
         ),
         ("=>> PBS: job killed: walltime 3612 exceeded limit 3600", "job-ended"),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "program-error"),
+        ("mpirun has detected an attempt to run as root.", "program-not-started"),
         ("OSError: We couldn't connect to 'https://huggingface.co' to load", "outside-unreachable"),
     ],
 )

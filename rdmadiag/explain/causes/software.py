@@ -119,6 +119,16 @@ ROWS: Final = (
         darwin=("log show --last 10m | grep -iE 'jetsam|sigterm|shutdown'",),
     ),
     Cause(
+        "name-not-resolved",
+        "a name has no address here: DNS, /etc/hosts, or a name that is known elsewhere only",
+        linux=(
+            "getent ahosts HOST; cat /etc/resolv.conf   # in the same container",
+            "kubectl get pods -o wide   # of Kubernetes: does the pod of that name run?",
+            "grep -n HOST /etc/hosts   # or give the address in place of the name",
+        ),
+        darwin=("dscacheutil -q host -a name HOST; scutil --dns | head",),
+    ),
+    Cause(
         "outside-unreachable",
         "a server outside (a hub of models, a registry, a mirror) is not reached: no way out, a "
         "proxy, or DNS",

@@ -30,7 +30,15 @@ from rdmadiag.explain.log.groups import (
     next_of,
     others_of,
 )
-from rdmadiag.explain.log.kind import ENDED, IN_WORDS, OF_RDMA, PROGRAM_ERROR, Found, Kind
+from rdmadiag.explain.log.kind import (
+    ENDED,
+    IN_WORDS,
+    OF_NO_RDMA,
+    OF_RDMA,
+    PROGRAM_ERROR,
+    Found,
+    Kind,
+)
 from rdmadiag.explain.log.links import (
     CAME_BACK,
     LINK_DOWN,
@@ -299,7 +307,10 @@ class Collector:
         self._pass_over_fallbacks()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self._without_what_followed(self._with_links(merged(groups)))
+        apart = self._apart
+        named = (apart.line,) if apart and apart.causes[0].label in OF_NO_RDMA else ()
         worded = self._worded or (self._beside if not self._unknown else {})
+        worded = {key: each for key, each in worded.items() if each.number not in named}
         if any(each.meaning.kind is not Kind.NOTE for each in groups):
             worded = {}
         words = [as_failure(each) for each in in_time(list(worded.values()))]
@@ -319,7 +330,7 @@ class Collector:
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
-        shown = {number for each in words for number in each.numbers}
+        shown = {number for each in words for number in each.numbers} | {*named}
         unknown = {key: each for key, each in unknown.items() if each.line not in shown}
         return Account(
             failures=of[Kind.FAILURE],

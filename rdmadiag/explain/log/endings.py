@@ -24,7 +24,7 @@ from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.scan import is_of_a_job
 from rdmadiag.explain.log.signs import sign_of
-from rdmadiag.explain.log.trouble import may_tell, names_trouble
+from rdmadiag.explain.log.trouble import is_mild, is_no_prose, may_tell, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
 
@@ -40,11 +40,13 @@ class Ending(IntEnum):
     TROUBLE = 3  # that something failed; in a short text alone
 
 
-_REASON: Final = late(
+_RAISED: Final = late(
     # an exception as Python prints it last, below what ranks and Ray put before a line
     r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: |(?:ERROR|CRITICAL) [\d: .,-]*){0,4}"
-    r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: |$)"
-    r"|\bterminate called after throwing|^\s*what\(\):  |^panic: "
+    r"(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|(?:\w+\.)+(?:errors|exceptions)\.\w+)(?:: |$)"
+)
+_REASON: Final = late(
+    r"\bterminate called after throwing|^\s*what\(\):  |^panic: "
     r"|\b[Oo]ut of memory: Kill|\boom[-_]kill|\bOOMKilled\b|\bCUDA out of memory\b"
     r"|\b[Ss]egmentation fault|\bCaught signal \d|\bcore dumped\b|\bSIG(?:SEGV|ABRT|BUS|KILL)\b"
     r"|\bCUDA error\b|\b[Cc]uda failure\b|\bKernel panic\b|\bBUG: unable\b|\bOops: "
@@ -73,10 +75,18 @@ _STATUS: Final = late(
 _TRACEBACK: Final = late(r"\bTraceback \(most recent call last\)")
 _RANK: Final = late(r"^\[[^\]]{1,80}\]:? ?")  # what a launcher puts before a line
 
+_BUILDS: Final = late(
+    r"^(?:CMake Error|E: |error: |Error: |ERROR: Could not |Error from server)"
+    r"|^make(?:\[\d+\])?: \*\*\*"
+    r"|\bld: cannot find |\bcollect2: error|\bninja: build stopped|\bfatal error: "
+)
+"""How a build, an installation or kubectl says that it gave up."""
+
 _WORDS: Final = (
     *(
         b"error",
         b"exception",
+        b".errors.",
         b"terminate",
         b"what():",
         b"panic:",
@@ -180,11 +190,13 @@ def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:
 def ending_of(text: str) -> Ending | None:
     """Of one line that says of no trouble of RDMA."""
     found = None
+    if _RAISED.search(text):
+        return Ending.REASON if is_output(text) and not is_mild(text) else None
     if _REASON.search(text):
         found = Ending.REASON
     elif _STATUS.search(text):
         found = Ending.STATUS
-    return found if found and is_output(text) and may_tell(text) else None
+    return found if found and is_output(text) and is_no_prose(text) else None
 
 
 def ending_in_short(text: str) -> Ending | None:
@@ -192,6 +204,8 @@ def ending_in_short(text: str) -> Ending | None:
     found = ending_of(text)
     if not found and NOT_STARTED.search(text) and is_output(text):
         return Ending.REASON
-    if found or not (names_trouble(text) and is_output(text) and may_tell(text)):
+    if found or not (names_trouble(text) and is_output(text) and is_no_prose(text)):
         return found
+    if not (may_tell(text) or _BUILDS.search(text)):
+        return None
     return None if is_healthy(text) else Ending.TROUBLE

@@ -25,6 +25,13 @@ NOT_STARTED: Final = "program-not-started"
 """What a line of a shell is, or of what was to start a program and did not."""
 PROGRAM_ERROR: Final = "program-error"
 """The cause that says no more than that a program failed by itself."""
+OF_NO_RDMA: Final = frozenset(
+    {
+        *("disk-full", "gpu-memory-full", "job-ended", "killed-for-memory", "name-not-resolved"),
+        *("outside-unreachable", PROGRAM_ERROR, "process-limit"),
+    }
+)
+"""Causes of which no line is RDMA's, however much trouble it names."""
 EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})

@@ -235,9 +235,12 @@ def names_rdma(text: str) -> bool:
 
 def may_tell(text: str) -> bool:
     """Whether the line may tell of trouble: it is none of information, prose or other programs."""
-    if is_mild(text):
-        return False
-    return not (_OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
+    return is_no_prose(text) and not _OTHER.search(text)
+
+
+def is_no_prose(text: str) -> bool:
+    """Whether the line may tell of trouble, of whatever program."""
+    return not (is_mild(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
 
 
 def is_mild(text: str) -> bool:
