@@ -34,6 +34,7 @@ EXAMS: Final = (
     "ninth",
     "tenth",
     "eleventh",
+    "twelfth",
 )
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
