@@ -193,14 +193,15 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.remote_gid:
         details.append(f"remote GID {failure.remote_gid}")
     say(out, f"    {printable('; '.join(details))}")
-    _message(out, failure.message)
+    show_message(out, failure.message)
     if failure.kind is Kind.CONSEQUENCE and failure.what != STOPPED:
         say(out, "    This follows from an earlier failure, which is not in this log.")
     _causes(out, failure, host)
     _steps(out, failure.next)
 
 
-def _message(out: Console, message: KnownMessage | None) -> None:
+def show_message(out: Console, message: KnownMessage | None) -> None:
+    """What is known of a line, below it."""
     if message:
         about = printable(message.about)
         say(out, f"    known message of {printable(message.stack)}: {about}")
@@ -339,7 +340,7 @@ def _other(out: Console, account: Account) -> None:
         out.print()
         say(out, "Not of RDMA, by its words:")
         verbatim(out, f"    {other.line}: {printable(other.text)}")
-        _message(out, other.message)
+        show_message(out, other.message)
     if first is None and other.causes:
         out.print()
         say(out, "Likely causes of it:")

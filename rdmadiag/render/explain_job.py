@@ -21,6 +21,7 @@ from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
+from rdmadiag.render.explain import show_message
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, excerpt, printable
 
@@ -227,6 +228,7 @@ def _details(out: Console, first: FirstFailure) -> None:
     if first.failure.remote_gid:
         placed.append(f"remote GID {first.failure.remote_gid}")
     say(out, f"    {printable('; '.join(placed))}")
+    show_message(out, first.failure.message)
     if not first.is_ordered:
         say(out, "    Not all lines have a clock that compares: others may have failed before it.")
 
