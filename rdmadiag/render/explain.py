@@ -28,10 +28,16 @@ from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
 from rdmadiag.explain.log.origin import NO_TOOL
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
+from rdmadiag.late import late
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.plain import counted, excerpt, printable
 from rdmadiag.render.see import seen_at
 
+_SENTENCE: Final = late(
+    r"\b(?:is|are|was|were|has|does|did|ended|went|lost|took|hung|killed|use|uses|wants|gives|gave"
+    r"|refuses|leaves)\b"
+)
+"""What is known of a message may only name the part that it is of: "memory of the host"."""
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
 
@@ -109,7 +115,8 @@ def _answer(account: Account, name: str) -> Text:
 
 def _other_failure(other: OtherFailure) -> str:
     if other.causes:
-        text = printable(other.causes[0].text)
+        about = other.message.about if other.message else ""
+        text = printable(about if _SENTENCE.search(about) else other.causes[0].text)
         word = "" if text.startswith("perhaps ") else "likely "
         return f"no line here says that RDMA failed; {word}{text}"
     what = "something failed, and no line here says that RDMA did"

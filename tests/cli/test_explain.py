@@ -49,7 +49,8 @@ def test_another_failure_whose_words_name_its_cause_is_answered_with_it_and_what
     found = rdmadiag("explain", "--log", log(text))
     assert found.code == 0
     assert found.out.startswith(
-        "OTHER  no line here says that RDMA failed; likely the running kernel has no such module"
+        "OTHER  no line here says that RDMA failed; likely no headers of the running kernel: "
+        "the module is not built"
     )
     assert f"    1: {text}" in found.out
     assert "uname -r" in found.out.partition("Next:")[2]
