@@ -22,6 +22,7 @@ from rdmadiag.explain.log.account import (
     KnownMessage,
     LikelyCause,
     OtherFailure,
+    Standing,
 )
 from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
 from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
@@ -87,7 +88,7 @@ def _answer(account: Account, name: str) -> Text:
     if first is not None:
         known = first.what not in UNSURE
         line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
-        line.append(f"  {_said(account, first)}", style="")
+        line.append(f"  {_said(account, first)}{_cause_of(first)}", style="")
         more = len(account.failures) - 1
         if more > 0:
             line.append(f" (and {more} more)", style="")
@@ -111,6 +112,19 @@ def _answer(account: Account, name: str) -> Text:
             line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
+
+
+def _cause_of(first: Failure) -> str:
+    """The first cause, where a report confirms it, or it is likely enough to be the answer."""
+    if not first.causes:
+        return ""
+    cause = first.causes[0]
+    text = printable(cause.text)
+    if cause.standing == Standing.CONFIRMED:
+        return f"; confirmed: {text}"
+    if first.probability is None or first.probability < LIKELY:
+        return ""
+    return f"; {text}" if text.startswith("perhaps ") else f"; likely {text}"
 
 
 def _other_failure(other: OtherFailure) -> str:

@@ -56,6 +56,16 @@ def test_another_failure_whose_words_name_its_cause_is_answered_with_it_and_what
     assert "uname -r" in found.out.partition("Next:")[2]
 
 
+def test_a_cause_that_is_likely_enough_is_in_the_first_line_and_no_other(
+    rdmadiag: Rdmadiag, log: Callable[[str], str]
+) -> None:
+    answer = rdmadiag("explain", "-q", "--log", log("ibv_reg_mr failed: Cannot allocate memory\n"))
+    assert "; likely the limit on locked memory (ulimit -l) is too low" in answer.out
+    undecided = rdmadiag("explain", "--log", log("DeepEP error: CPU recv timeout\n")).out
+    assert "[rank-missing]" in undecided
+    assert ";" not in undecided.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "word"),
     [
