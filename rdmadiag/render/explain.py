@@ -15,6 +15,7 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
+from rdmadiag.explain.job.story import Ended
 from rdmadiag.explain.log.account import (
     LIKELY,
     Account,
@@ -88,7 +89,7 @@ def _answer(account: Account, name: str) -> Text:
     if first is not None:
         known = first.what not in UNSURE
         line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
-        line.append(f"  {_said(account, first)}{_cause_of(first)}", style="")
+        line.append(f"  {_said(account, first)}{_cause_of(first)}{_fault(account)}", style="")
         more = len(account.failures) - 1
         if more > 0:
             line.append(f" (and {more} more)", style="")
@@ -104,7 +105,7 @@ def _answer(account: Account, name: str) -> Text:
         line.append("  there is nothing in this log", style="")
     elif account.other:
         line = Text("OTHER", style="bold yellow")
-        line.append(f"  {_other_failure(account.other)}", style="")
+        line.append(f"  {other_failure(account.other)}", style="")
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")
@@ -112,6 +113,21 @@ def _answer(account: Account, name: str) -> Text:
             line.append("; nothing used it: NCCL goes by sockets", style="")
     line.append(size, style="dim")
     return line
+
+
+def _before_all(account: Account) -> OtherFailure | None:
+    """What stands before the first failure, where that is known for one."""
+    other, first = account.other, account.first
+    known = first is not None and first.what not in UNSURE
+    return other if other and first and known and other.line < first.lines[0] else None
+
+
+def _fault(account: Account) -> str:
+    """What ended a program before: what failed may only have followed."""
+    other = _before_all(account)
+    if other is None:
+        return ""
+    return f"; perhaps since a program had ended (line {other.line}): {printable(about(other))}"
 
 
 def _cause_of(first: Failure) -> str:
@@ -127,10 +143,18 @@ def _cause_of(first: Failure) -> str:
     return f"; {text}" if text.startswith("perhaps ") else f"; likely {text}"
 
 
-def _other_failure(other: OtherFailure) -> str:
+def about(other: OtherFailure | Ended) -> str:
+    """What is known of its message, where that is a sentence; else its cause, or its line."""
+    known = other.message.about if other.message else ""
+    if _SENTENCE.search(known):
+        return known
+    return other.causes[0].text if other.causes else excerpt(other.text)
+
+
+def other_failure(other: OtherFailure | Ended) -> str:
+    """What failed that is none of RDMA, as far as its words say."""
     if other.causes:
-        about = other.message.about if other.message else ""
-        text = printable(about if _SENTENCE.search(about) else other.causes[0].text)
+        text = printable(about(other))
         word = "" if text.startswith("perhaps ") else "likely "
         return f"no line here says that RDMA failed; {word}{text}"
     what = "something failed, and no line here says that RDMA did"
@@ -355,6 +379,12 @@ _NOTED: Final = {
 def _other(out: Console, account: Account) -> None:
     """What ended a program, and is not said to be RDMA: it may have come first."""
     first, other = account.first, account.other
+    if other is not None and _before_all(account) is other:
+        out.print()
+        say(out, "May have come first:")
+        verbatim(out, f"    {other.line}: {printable(other.text)}")
+        show_message(out, other.message)
+        return
     if other is None or (first and (first.what not in UNSURE or other.line in first.lines)):
         return
     if first or account.unknown or other.causes or excerpt(other.text) != printable(other.text):

@@ -21,7 +21,7 @@ from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
-from rdmadiag.render.explain import show_message
+from rdmadiag.render.explain import about, other_failure, show_message
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, excerpt, printable
 
@@ -50,6 +50,9 @@ def answer(story: Story) -> str:
         after.append(f"{_many(ranks, 'rank')} {'is' if ranks == 1 else 'are'} silent")
     if after:
         parts.append(", ".join(after))
+    if story.other is not None:
+        where = printable(story.other.host or story.other.where)
+        parts.append(f"perhaps since a program at {where} ended: {printable(about(story.other))}")
     return "; ".join(parts)
 
 
@@ -149,6 +152,8 @@ def _without_failure(story: Story) -> str:
     if not any(each.bytes for each in story.sources):
         return "there is nothing in these files"
     if story.other is not None and story.is_other:
+        if story.other.causes:
+            return other_failure(story.other)
         text = excerpt(story.other.text)
         return f"something failed, and no line here says that RDMA did: {text}"
     return _NOTHING_FAILED
@@ -415,11 +420,21 @@ def _ended(out: Console, story: Story) -> None:
 
 def _other(out: Console, story: Story) -> None:
     other = story.other
-    if other is None or not story.is_other or other in story.ended[:_MOST]:
+    if other is None or other in story.ended[:_MOST] or not (story.is_other or story.first):
         return
     out.print()
-    say(out, "Not of RDMA, by its words:")
+    say(out, "Not of RDMA, by its words:" if story.is_other else "May have come first:")
     verbatim(out, f"    {printable(f'{other.where}:{other.line}: {other.text}')}")
+    show_message(out, other.message)
+    if other.causes:
+        out.print()
+        say(out, "Likely causes of it:")
+        for cause in other.causes:
+            say(out, f"  - {printable(cause.text)}  [{cause.label}]")
+    if story.next and story.is_other:
+        out.print()
+        say(out, "Next:")
+        steps(out, story.next)
 
 
 def _causes(out: Console, story: Story) -> None:

@@ -271,3 +271,31 @@ def test_what_is_known_of_its_message_is_shown_beside_it() -> None:
     assert other is not None
     assert other.message is not None
     assert other.message.about == "the memory of the step is used up (--mem)"
+
+
+FULL = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+STATUS_12 = (
+    "n3:9:9 [0] net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 192.0.2.11<5> with "
+    "status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0"
+)
+GONE = "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting"
+
+
+def test_what_ended_a_program_before_rdma_failed_is_told_beside_it() -> None:
+    account = read(f"{JOB}{FULL}\n{STATUS_12}\n")
+    assert account.first is not None
+    assert account.other is not None
+    assert (account.other.line, account.other.causes[0].label) == (2, "gpu-memory-full")
+
+
+def test_what_ended_a_program_after_it_is_not() -> None:
+    account = read(f"{JOB}{STATUS_12}\n{FULL}\n")
+    assert account.first is not None
+    assert account.other is None
+
+
+def test_of_a_long_log_what_only_followed_from_it_is_no_failure() -> None:
+    account = read("step\n" * 400 + f"{JOB}{FULL}\n{GONE}\n")
+    assert account.first is None
+    assert account.other is not None
+    assert account.other.causes[0].label == "gpu-memory-full"

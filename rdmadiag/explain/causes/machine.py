@@ -132,7 +132,7 @@ ROWS: Final = (
         "gpu-memory-full",
         "the memory of the GPU is used up: by this program, or by another one on the same GPU",
         linux=(
-            "nvidia-smi   # whose memory is it? rocm-smi --showpids of AMD's",
+            "nvidia-smi   # whose memory is it? of AMD: rocm-smi --showpids",
             "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
             "# then a smaller batch, or end what an earlier job left there",
         ),

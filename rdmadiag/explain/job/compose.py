@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from rdmadiag.explain.causes import remedy
+from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.job.both_ends import Compared, compared
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
@@ -19,6 +19,7 @@ from rdmadiag.explain.job.members import Members
 from rdmadiag.explain.job.part import TEXT_KEPT, Occurrence, Part
 from rdmadiag.explain.job.progress import behind
 from rdmadiag.explain.job.silence import silent
+from rdmadiag.explain.job.stamps import stamp_of
 from rdmadiag.explain.job.story import (
     CommonEnd,
     Ended,
@@ -33,8 +34,11 @@ from rdmadiag.explain.job.story import (
     Story,
 )
 from rdmadiag.explain.job.times import Times
+from rdmadiag.explain.job.writers import writer_of
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
+from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end
+from rdmadiag.explain.log.groups import known_message, likely
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_CAUSES
@@ -55,6 +59,7 @@ _BESIDE: Final = 8  # files
 _FINDINGS: Final = 6
 _GRAVE: Final = (Severity.CRITICAL, Severity.WARN)
 
+PEER_GONE: Final = "peer-gone"
 OF_OWN_END: Final = frozenset(
     (
         *("link-lost", "port-went-down", "port-down", "interface-down", "device-removed"),
@@ -113,6 +118,7 @@ class _Composer:
         self._placed = [
             self._one(part, seen) for part in collected.parts for seen in part.occurrences
         ]
+        self._faults = tuple(self._of_own_faults())
 
     def _one(self, part: Part, seen: Occurrence) -> _Placed:
         rank, host = self._members.identity(seen.writer)
@@ -133,6 +139,9 @@ class _Composer:
         failed = [each for each in self._placed if each.seen.meaning.kind is Kind.FAILURE]
         followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)
+        reason = self._reason(first) if first else None
+        if reason is not None and not failed:
+            first = None  # it only saw that another program was gone
         ended = self._ended(first)
         aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
         both = compared(self._collected.parts, timed=bool(first and first.at is not None))
@@ -141,7 +150,10 @@ class _Composer:
         shown = self._first_failure(first) if first else None
         if shown is not None and both is not None:
             shown = replace(shown, failure=_as_both_say(shown.failure, both))
+        elif shown is not None and reason is not None:
+            shown = replace(shown, failure=_as_of_one_that_ended(shown.failure, reason))
         common = self._common_end(failed or followed, first) if first else None
+        other = reason or (None if first else self._other() or next(iter(ended), None))
         return Story(
             ranks=len(self._voices()),
             world_size=self._members.world_size,
@@ -158,7 +170,7 @@ class _Composer:
             ended=ended,
             clocks=self._times.scale.settings[:_MOST],
             not_understood=self._not_understood(),
-            next=_next(shown, common),
+            next=(*(_next_of(other) if other else ()), *_next(shown, common)),
             reports=tuple(
                 JobReport(each.name, each.where, each.status)
                 for each in sorted(self._collected.hosts.values(), key=lambda each: each.name)
@@ -168,7 +180,7 @@ class _Composer:
             dropped=sum(part.dropped for part in self._collected.parts),
             printed=tuple(self._printed()),
             also_first=() if both is not None and both.is_certain else self._beside(first),
-            other=None if first else self._other() or next(iter(ended), None),
+            other=other,
         )
 
     def _settle_flaps(self) -> None:
@@ -193,9 +205,40 @@ class _Composer:
         part = min(several, key=lambda each: each.end.what if each.end else 0, default=None)
         if part is None or part.end is None:
             return None
-        rank, host = self._members.identity(part.own)
-        text = part.end.text[:TEXT_KEPT]
-        return Ended(host, rank, None, None, text, part.where, part.end.number)
+        return self._by_its_end(part, part.end)
+
+    def _reason(self, first: _Placed) -> Ended | None:
+        """What ended the program at the other end by itself, or where that is not known one of
+        another file: the first may only have seen that it was gone.
+        """
+        if PEER_GONE not in {each.label for each in first.seen.meaning.causes}:
+            return None
+        for ended, at in self._faults:
+            is_later = at is not None and first.at is not None and at > first.at
+            if ended.where == first.seen.where or is_later:
+                continue
+            if None in (first.far, ended.host) or first.far == ended.host:
+                return ended
+        return None
+
+    def _of_own_faults(self) -> Iterator[tuple[Ended, float | None]]:
+        """Programs that ended by themselves, and of nothing that RDMA did; with when, if known."""
+        for part in self._collected.parts:
+            end, kinds = part.end, {each.meaning.kind for each in part.occurrences}
+            if end is not None and Kind.FAILURE not in kinds and is_own_fault(end.text):
+                at = self._times.at(part.own, stamp_of(end.text), part.where)
+                yield self._by_its_end(part, end), at
+
+    def _by_its_end(self, part: Part, end: End) -> Ended:
+        text = end.text[:TEXT_KEPT]
+        rank, host = self._members.identity(writer_of(text).over(part.own))
+        if host is None:  # the file's, where it is of one
+            hosts = {*part.using, *(self._members.identity(e)[1] for e in part.writers)} - {None}
+            host = hosts.pop() if len(hosts) == 1 else None
+        meaning = meaning_of_end(text)
+        causes = likely(meaning.causes) if meaning else ()
+        message = known_message(text)
+        return Ended(host, rank, None, None, text, part.where, end.number, causes, message)
 
     def _printed(self) -> Iterator[PrintedEnd]:
         """Of files of one process each, whose host is known."""
@@ -327,9 +370,9 @@ class _Composer:
                 why.setdefault(each.host, []).append(
                     f"{each.seen.where}:{each.seen.line}: {each.seen.text}"
                 )
-        for one in self._silent_of(first):
-            if one.host in degree and one.host:
-                why.setdefault(one.host, []).append(f"{one.why}: {one.detail}")
+        for host, reason in self._without_a_line(first):
+            if host in degree:
+                why.setdefault(host, []).append(reason)
         for host in degree:
             known = self._collected.hosts.get(host)
             if known and (grave := _grave(known)):
@@ -367,6 +410,15 @@ class _Composer:
             each.severity is Severity.CRITICAL for each in known.findings
         )
         return critical or any(each.is_own and each.host == host for each in early)
+
+    def _without_a_line(self, first: _Placed) -> Iterator[tuple[str, str]]:
+        """Hosts of which no line is of RDMA, since their program ended or they are silent."""
+        for ended, _ in self._faults:
+            if ended.host:
+                yield ended.host, f"{ended.where}:{ended.line}: {ended.text}"
+        for one in self._silent_of(first):
+            if one.host:
+                yield one.host, f"{one.why}: {one.detail}"
 
     @staticmethod
     def _shared(degree: Counter[str], pairs: int) -> str | None:
@@ -461,7 +513,9 @@ class _Composer:
     def _silent_of(self, first: _Placed | None) -> tuple[Silent, ...]:
         peers = {each.there.host for each in self._placed if each.there}
         at = first.at if first else None
-        return silent(self._collected, self._members, self._times, peers, at)
+        found = silent(self._collected, self._members, self._times, peers, at)
+        ended = {each.host for each, _ in self._faults} - {None}
+        return tuple(each for each in found if each.host not in ended)
 
     # --- beside -------------------------------------------------------------------------
 
@@ -498,6 +552,20 @@ class _Composer:
             if len(found) >= _MOST:
                 break
         return tuple(found.values())
+
+
+def _as_of_one_that_ended(failure: Failure, reason: Ended) -> Failure:
+    """That the peer is gone comes first, with the line by which its program ended."""
+    proof = f"{reason.where}:{reason.line}: {reason.text}"
+    gone = LikelyCause(PEER_GONE, stated(PEER_GONE).text, Standing.POSSIBLE, (proof,))
+    others = tuple(each for each in failure.causes if each.label != PEER_GONE)
+    return replace(
+        failure,
+        causes=(gone, *others)[:MOST_CAUSES],
+        rests_on=None,
+        probability=None,
+        tells_apart=None,
+    )
 
 
 def _as_both_say(failure: Failure, both: Compared) -> Failure:
@@ -557,6 +625,15 @@ def _only(why: Mapping[str, Sequence[str]], degree: Counter[str]) -> str | None:
     """The one end that shows trouble of its own; None where both do, or neither."""
     among = [host for host in why if not degree or host in degree]
     return among[0] if len(among) == 1 else None
+
+
+def _next_of(other: Ended) -> tuple[str, ...]:
+    """What to look at of a failure of something else, on its host."""
+    if not other.causes:
+        return ()
+    lines = fill(remedy(other.causes[0].label, "linux"), {"on": ""})
+    host = (f"# on {shell_word(other.host)}",) if other.host and lines else ()
+    return (*host, *lines)
 
 
 def _next(first: FirstFailure | None, common: CommonEnd | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from rdmadiag.explain.job.alignment import Setting
 from rdmadiag.explain.job.progress import Behind
-from rdmadiag.explain.log.account import Failure, LikelyCause, Named, Standing
+from rdmadiag.explain.log.account import Failure, KnownMessage, LikelyCause, Named, Standing
 from rdmadiag.explain.log.kind import UNSURE, Kind
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.judge_ends import EndFinding
@@ -130,6 +130,8 @@ class Ended:
     text: str
     where: str
     line: int
+    causes: tuple[LikelyCause, ...] = ()  # where its own words name them
+    message: KnownMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)

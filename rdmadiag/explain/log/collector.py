@@ -3,11 +3,11 @@
 Memory is bounded: so many groups are kept, and what was dropped is counted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.log.account import Account, OtherFailure, Unknown
+from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.evidence import hear, recall, suspect, weigh
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
@@ -99,6 +99,7 @@ class Collector:
         self._settings: dict[str, Setting] = {}
         self._end: OtherFailure | None = None
         self._end_says_why = False
+        self._fault: OtherFailure | None = None
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
@@ -181,6 +182,12 @@ class Collector:
             text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
             known = known_message(text)
             self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
+
+    def note_fault(self, number: int, text: str, meaning: "Meaning | None") -> None:
+        """That a program ended by itself, in a log in which RDMA failed, too."""
+        causes, look = (likely(meaning.causes), next_of(meaning)) if meaning else ((), ())
+        known = known_message(text)
+        self._fault = OtherFailure(number, text[:TEXT_KEPT], 1, causes, look, known)
 
     def take_outcome(self, outcome: "Outcome") -> None:
         """What the rest of the log says of its lines of trouble."""
@@ -316,7 +323,7 @@ class Collector:
         words = [as_failure(each) for each in in_time(list(worded.values()))]
         groups += words
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
-            groups += in_time([e for e in self._ended.values() if not self._has_reason_below(e)])
+            groups += in_time([e for e in self._ended.values() if not self._has_another_reason(e)])
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
             words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
             groups += words
@@ -343,8 +350,14 @@ class Collector:
             dropped=self._dropped,
             lines=lines,
             bytes=size,
-            other=self._other(lines),
+            other=self._fault_before(of) or self._other(lines),
         )
+
+    def _fault_before(self, of: Mapping[Kind, tuple[Failure, ...]]) -> OtherFailure | None:
+        """What ended a program before anything of RDMA is said to have failed."""
+        failed = [each.lines[0] for each in (*of[Kind.FAILURE], *of[Kind.CONSEQUENCE])]
+        fault = self._fault
+        return fault if fault and fault.line < min(failed, default=fault.line + 1) else None
 
     def _other(self, lines: int) -> OtherFailure | None:
         """What names its cause, of a log that ended in trouble or is short; else how it ended."""
@@ -358,14 +371,16 @@ class Collector:
 
     def _without_what_followed(self, groups: list[Group]) -> list[Group]:
         """Without consequences of a failure that is none of RDMA: of a GPU without memory."""
-        apart = self._apart
+        apart = self._apart or (self._fault if self._fault and self._fault.causes else None)
         if apart is None or any(each.meaning.kind is Kind.FAILURE for each in groups):
             return groups
         consequence = Kind.CONSEQUENCE
         return [e for e in groups if e.meaning.kind is not consequence or e.number < apart.line]
 
-    def _has_reason_below(self, group: Group) -> bool:
-        """Whether a later line says what ended the program, and that is none of RDMA."""
+    def _has_another_reason(self, group: Group) -> bool:
+        """Whether a line says what ended the program, and that is none of RDMA."""
+        if self._fault and self._fault.causes:
+            return True
         return self._apart is not None and self._apart.line > group.number
 
     def _with_links(self, groups: list[Group]) -> list[Group]:

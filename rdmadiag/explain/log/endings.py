@@ -14,14 +14,16 @@ True
 import re
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
-from rdmadiag.explain.log.kind import Found
+from rdmadiag.explain.log.kind import OF_NO_RDMA, PROGRAM_ERROR, Found
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import is_of_a_job
 from rdmadiag.explain.log.signs import sign_of
 from rdmadiag.explain.log.trouble import is_mild, is_no_prose, may_tell, names_trouble
@@ -112,6 +114,9 @@ class End(NamedTuple):
 def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
     if collector.found is Found.FAILURE:
+        own = (each for each in numbered(text, lines) if is_own_fault(each[1]))
+        for number, line in islice(own, 1):
+            collector.note_fault(number, line, meaning_of_end(line))
         return
     end = end_of(text, lines)
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
@@ -174,6 +179,31 @@ def numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
     if last[-1] == "":
         last.pop()
     return ((number, cleaned(line)) for number, line in enumerate(last, lines - len(last) + 1))
+
+
+def meaning_of_end(text: str) -> Meaning | None:
+    """What a line that names how a program ended is known for: a message of something else."""
+    found = message_of(text)
+    return with_message(None, fields(text), found) if found and found.is_other else None
+
+
+def is_own_fault(text: str) -> bool:
+    """Whether a program ended by itself: no other end, and no launcher, may have caused it."""
+    if meaning := meaning_of_end(text):
+        return bool(meaning.causes) and meaning.causes[0].label in OF_NO_RDMA - {PROGRAM_ERROR}
+    raised = _RAISED.search(text) is not None and not _OF_OTHERS.search(text)
+    return raised and recognise(text.encode()) is None
+
+
+_OF_OTHERS: Final = late(
+    r"\b(?:nccl|rccl|gloo|ucx|ofi|mpi|ranks?|peers?|remote|connect\w*|socket|store|rendezvous|pipe"
+    r"|time\w*|timed|aborted|watchdog|collective|closed|reset|killed|signal\w*|workers?|childfailed\w*"
+    r"|actor\w*|died|dead|exit\w*|interrupt\w*|cancel\w*)\b"
+    r"|\w*(?:Timeout|Connection|Interrupt|BrokenPipe|ChildFailed|DistBackend|DistStore|DistNetwork"
+    r"|Actor|Worker|Dead|Died)\w*Error",
+    re.IGNORECASE,
+)
+"""What an exception says that another process's end may raise."""
 
 
 def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:

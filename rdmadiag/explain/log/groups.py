@@ -32,6 +32,7 @@ REMEDY: Final = 6
 SENTENCE: Final = 4
 """Words of a message's condition; fewer only name what it is of."""
 
+_PLAIN: Final = 2  # of them that are no names and numbers
 _ABOVE: Final = "as above"
 """What a row says of the one above it: the same."""
 
@@ -226,7 +227,8 @@ def known_message(line: str) -> KnownMessage | None:
     found = message_of(line)
     if found is None or found.is_healthy or found.condition.startswith(_ABOVE):
         return None
-    if len(found.condition.split()) < SENTENCE:
+    words = found.condition.split()
+    if len(words) < SENTENCE or sum(each.islower() and each.isalpha() for each in words) < _PLAIN:
         return None
     return KnownMessage(found.stack, found.condition)
 

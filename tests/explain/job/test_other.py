@@ -76,3 +76,65 @@ def test_a_syslog_in_iso_form_names_its_host_and_is_marked_by_no_launcher() -> N
     story = placed({"dmesg": DOWN.format("2026-03-13T22:26:01Z") * 2})
     assert story.first is not None
     assert story.first.who.host == "node2"
+
+
+# --- one program ended by itself, and the others saw that it was gone -----------------------------
+
+USES = "node1:7:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:192.0.2.2<0>\n"
+FULL = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+GONE = (
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+    "prematurely.\n"
+)
+
+
+def test_where_others_only_saw_that_it_was_gone_its_own_end_is_the_answer() -> None:
+    story = placed({"r0.log": USES + FULL, "r1.log": GONE})
+    assert (story.first, story.is_other) == (None, True)
+    assert story.other is not None
+    assert story.other.causes[0].label == "gpu-memory-full"
+    assert answer(story).endswith("likely the memory of the GPU is used up")
+    assert "nvidia-smi" in story.next[0] or "nvidia-smi" in story.next[1]
+
+
+def test_what_fails_towards_it_is_first_of_the_peer_that_is_gone() -> None:
+    story = placed({"r0.log": USES + FULL, "r1.log": COMPLETION.format("")})
+    assert story.first is not None
+    cause = story.first.failure.causes[0]
+    assert (cause.label, cause.standing) == ("peer-gone", "possible")
+    assert cause.evidence == (f"r0.log:2: {FULL.strip()}",)
+    assert answer(story).endswith("ended: the memory of the GPU is used up")
+    assert not [each for each in story.silent if each.host == "node1"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251\n",
+        "RuntimeError: Connection closed by peer [192.0.2.9]:51234\n",
+        "RuntimeError: Rank 1 successfully reached monitoredBarrier, others timed out\n",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        "ConnectionResetError: [Errno 104] Connection reset by peer\n",
+        "socket.timeout: timed out\n",
+    ],
+)
+def test_an_end_that_another_end_may_have_caused_is_no_reason(end: str) -> None:
+    story = placed({"r0.log": USES + end, "r1.log": COMPLETION.format("")})
+    assert story.first is not None
+    assert story.first.failure.completion is not None
+    assert not [each for each in story.first.failure.causes if each.evidence]
+    assert story.other is None
+
+
+@pytest.mark.parametrize(("at", "is_reason"), [("22:20:00", True), ("22:30:00", False)])
+def test_what_ended_later_is_no_reason(at: str, is_reason: bool) -> None:
+    full = f"2026-03-13T{at}Z node1 CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    story = placed({"r0.log": USES + full, "r1.log": COMPLETION.format("2026-03-13T22:26:31Z")})
+    assert (story.other is not None) is is_reason
+
+
+def test_a_program_that_ended_at_a_host_to_which_nothing_failed_is_no_reason() -> None:
+    elsewhere = USES.replace("node1", "node3").replace("192.0.2.2", "192.0.2.3")
+    story = placed({"r0.log": USES, "r1.log": COMPLETION.format(""), "r3.log": elsewhere + FULL})
+    assert story.first is not None
+    assert story.other is None
