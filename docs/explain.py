@@ -84,6 +84,7 @@ of NCCL Inspector. `--from` takes a folder with reports of `preflight --json`, d
 | `silent[]` | `host`, `ranks`, `why`: from `no-log` to RAS's `dead`, in words |
 | `behind[]` | `ranks` that did not enter what `waiting` others are in |
 | `ended[]` | what ended a process, or a GPU, and is not RDMA |
+| `other` | what ended a program by itself, and may have come first; null without one |
 | `clocks[]` | those that were set (`offset_s`, `basis`), or cannot be |
 | `not_understood[]` | lines of RDMA and of trouble |
 | `ranks`, `world_size`, `hosts` | who was heard, and how many there ought to be |
