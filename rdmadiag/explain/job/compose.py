@@ -219,6 +219,10 @@ class _Composer:
                 continue
             if None in (first.far, ended.host) or first.far == ended.host:
                 return ended
+        for ended in self._ended(first):
+            is_of_it = None in (first.far, ended.host) or first.far == ended.host
+            if ended.is_before and is_of_it and is_own_fault(ended.text):
+                return _with_causes(ended)
         return None
 
     def _of_own_faults(self) -> Iterator[tuple[Ended, float | None]]:
@@ -235,10 +239,7 @@ class _Composer:
         if host is None:  # the file's, where it is of one
             hosts = {*part.using, *(self._members.identity(e)[1] for e in part.writers)} - {None}
             host = hosts.pop() if len(hosts) == 1 else None
-        meaning = meaning_of_end(text)
-        causes = likely(meaning.causes) if meaning else ()
-        message = known_message(text)
-        return Ended(host, rank, None, None, text, part.where, end.number, causes, message)
+        return _with_causes(Ended(host, rank, None, None, text, part.where, end.number))
 
     def _printed(self) -> Iterator[PrintedEnd]:
         """Of files of one process each, whose host is known."""
@@ -625,6 +626,13 @@ def _only(why: Mapping[str, Sequence[str]], degree: Counter[str]) -> str | None:
     """The one end that shows trouble of its own; None where both do, or neither."""
     among = [host for host in why if not degree or host in degree]
     return among[0] if len(among) == 1 else None
+
+
+def _with_causes(ended: Ended) -> Ended:
+    """With what its words are known for."""
+    meaning = meaning_of_end(ended.text)
+    causes = likely(meaning.causes) if meaning else ()
+    return replace(ended, causes=causes, message=known_message(ended.text))
 
 
 def _next_of(other: Ended) -> tuple[str, ...]:

@@ -185,6 +185,16 @@ def test_a_process_that_was_killed_before_is_told_of() -> None:
     assert (ended.host, ended.rank, ended.is_before) == ("node2", 8, True)
 
 
+def test_a_task_that_was_killed_for_memory_is_why_its_peers_saw_it_gone() -> None:
+    killed = "srun: error: node2: task 8: Out Of Memory\n"
+    gone = "3: ncclRemoteError: A call failed possibly due to a network error or a remote process\n"
+    story = placed({"job.out": killed + gone})
+    assert story.first is None
+    assert story.other is not None
+    assert story.other.text == killed.strip()
+    assert story.other.causes[0].label == "killed-for-memory"
+
+
 def test_an_answer_of_ras_names_the_dead() -> None:
     collected = Collected()
     ras = parse_ras(
