@@ -10,6 +10,7 @@ import pytest
 
 from faults.hosts import Hosts, Node
 from faults.inside import RDMADIAG
+from tests.lab.outcomes import note
 
 pytestmark = pytest.mark.needs("rxe in namespaces")
 
@@ -36,6 +37,8 @@ def run(*arguments: str) -> dict[str, Any]:
         check=False,
     )
     found: dict[str, Any] = json.loads(done.stdout)
+    several = [*found.get("findings", ()), *found.get("verdict", {}).get("findings", ())]
+    note({each.get("finding", each)["rule"] for each in several})
     return found
 
 
