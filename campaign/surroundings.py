@@ -136,6 +136,8 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
             ended = bench.run(row)
             if row.memory and ended.code in (1, 120) and bench.is_interpreters(row, ended):
                 continue
+            if row.memory and ended.code == -signal.SIGSEGV:
+                continue  # setrlimit(2), RLIMIT_AS: a stack that may not grow ends in SIGSEGV
             found = list(_held(row, ended, good[row.asked], bench.left))
             if short and row.memory and _is_broken(found) and not bench.repeats(row, good):
                 continue
