@@ -198,9 +198,9 @@ def is_own_fault(text: str) -> bool:
 _OF_OTHERS: Final = late(
     r"\b(?:nccl|rccl|gloo|ucx|ofi|mpi|ranks?|peers?|remote|connect\w*|socket|store|rendezvous|pipe"
     r"|time\w*|timed|aborted|watchdog|collective|closed|reset|killed|signal\w*|workers?|childfailed\w*"
-    r"|actor\w*|died|dead|exit\w*|interrupt\w*|cancel\w*)\b"
+    r"|actor\w*|died|dead|exit\w*|interrupt\w*|cancel\w*|unavailable|root cause|above)\b"
     r"|\w*(?:Timeout|Connection|Interrupt|BrokenPipe|ChildFailed|DistBackend|DistStore|DistNetwork"
-    r"|Actor|Worker|Dead|Died)\w*Error",
+    r"|Actor|Worker|Dead|Died|EOF|Ray|Rpc)\w*Error",
     re.IGNORECASE,
 )
 """What an exception says that another process's end may raise."""

@@ -116,6 +116,9 @@ def test_what_fails_towards_it_is_first_of_the_peer_that_is_gone() -> None:
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
         "ConnectionResetError: [Errno 104] Connection reset by peer\n",
         "socket.timeout: timed out\n",
+        "EOFError: Ran out of input\n",
+        "RuntimeError: Engine core initialization failed. See root cause above.\n",
+        "ray.exceptions.RayTaskError: ray::train() (pid=7, ip=192.0.2.2)\n",
     ],
 )
 def test_an_end_that_another_end_may_have_caused_is_no_reason(end: str) -> None:
