@@ -189,10 +189,15 @@ def meaning_of_end(text: str) -> Meaning | None:
 
 def is_own_fault(text: str) -> bool:
     """Whether a program ended by itself: no other end, and no launcher, may have caused it."""
+    if _OF_OTHERS.search(text):
+        return False
     if meaning := meaning_of_end(text):
-        return bool(meaning.causes) and meaning.causes[0].label in OF_NO_RDMA - {PROGRAM_ERROR}
-    raised = _RAISED.search(text) is not None and not _OF_OTHERS.search(text)
-    return raised and recognise(text.encode()) is None
+        return bool(meaning.causes) and meaning.causes[0].label in _OWN
+    return _RAISED.search(text) is not None and recognise(text.encode()) is None
+
+
+_OWN: Final = OF_NO_RDMA - {PROGRAM_ERROR, "job-ended"}
+"""Without what a launcher or a batch system does to a job whose RDMA has failed."""
 
 
 _OF_OTHERS: Final = late(
