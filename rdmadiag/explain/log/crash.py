@@ -72,7 +72,7 @@ _OF_RDMA: Final = late(
     r"|\b(?:drivers/infiniband|net/rds|xprtrdma|drivers/net/ethernet/mellanox"
     r"|prov/(?:efa|verbs|psm3|opx|cxi)|libibverbs|providers/(?:mlx[45]|efa|bnxt_re|rxe|siw|irdma|hns)"
     r"|uct/ib|pyverbs"
-    r"|rdma-core|rdmamap|rdma_cm|net_ib\.c)\b"
+    r"|rdma-core|rdmamap|rdma_cm|net_ib\.c|(?:ch[34]|nemesis)/netmod|libpsm[23]?-\d[\w.-]*)\b"
     r"|\bFile \"[^\"]*\b(?:pyverbs|nixl\w*|deep_ep|mooncake|ucp|ucxx|uccl|mori"
     r"|nvshmem|rdma\w*|mlnx\w*|ofed\w*)\b"
     r"|\b\w*(?:rdma|verbs|infiniband)\w*(?:/\S+)?\.(?:rs|go|cc?|cpp|hpp|h|pyx?|cu)\b",

@@ -67,7 +67,9 @@ _HARMLESS: Final = late(
     r"|\S+\.(?:ya?ml|json|toml|conf|cfg|ini|md|rst|txt|log|sh|py|csv|git|tar|gz|service)\b"
     r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
     # counts, and their absence
-    r"|\b(?:0|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
+    r"|\b(?:(?<!port )(?<!rank )(?<!node )(?<!gpu )(?<!device )(?<!worker )(?<!queue )(?<!task )"
+    r"(?<!thread )(?<!channel )(?<!rail )(?<!nic )(?<!process )(?<!stage )0|no|zero|without(?: an?)?)"
+    r" (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
     r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
     r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"

@@ -79,7 +79,7 @@ def test_a_history_says_what_changed_before_a_live_host_broke(
     assert changed["adapter[0-1].port[1].state"] == ("active", "down"), "both ends of its cable"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "argv",
     [

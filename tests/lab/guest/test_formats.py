@@ -43,7 +43,7 @@ def installed() -> Iterator[Path]:
 
 
 class TestHealthy:
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize(
         ("command", "documents"),
         [

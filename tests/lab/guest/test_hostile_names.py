@@ -69,7 +69,7 @@ class TestNamed:
         assert name in os.listdir("/sys/class/infiniband")
         assert NETDEV in os.listdir("/sys/class/net")
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(6)
     @pytest.mark.parametrize(
         "argv",
         [

@@ -127,7 +127,7 @@ class TestHeld:
         if step not in ANSWERED:
             assert "the command was killed" in other.document["summary"]
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize(
         ("step", "number"),
         [

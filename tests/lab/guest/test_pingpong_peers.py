@@ -377,7 +377,7 @@ INFINIBAND = {"link_layer": "infiniband", "gid_type": None, "gid": None, "lid": 
 
 
 class TestEndpointsThatDoNotFit:
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize(
         ("changes", "codes"),
         [

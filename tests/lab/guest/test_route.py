@@ -414,7 +414,7 @@ def said(document: Any) -> Used:
     return Used(taken["device"], taken["port"], route["source"], taken["gid_index"])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("topology", CONNECTED, ids=lambda each: each.name)
 def test_route_says_what_rping_uses(
     topology: Topology, rdmadiag_json: Call, preload: str, tmp_path: Path

@@ -38,7 +38,7 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.result()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [
