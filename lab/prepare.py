@@ -23,6 +23,7 @@ PACKAGES = (
     "jq",  # reads every document
     "kmod",
     "libfabric-bin",
+    "nftables",
     "opensm",
     "pciutils",  # lspci, setpci
     "perftest",

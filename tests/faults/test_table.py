@@ -115,9 +115,9 @@ def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
     }
     eleventh = table.held_out(11)
     assert eleventh == {
-        *("base-rules", "bridge-vlans", "dry-runs", "icmpv6-hardening", "marks", "not-nodes"),
-        *("ofed-mix", "positional", "prefix-routes", "rule-order", "source-nat", "switch-acls"),
-        *("ucx-modules", "untracked"),
+        *("allowlists", "base-rules", "bridge-vlans", "dry-runs", "host-lists"),
+        *("icmpv6-hardening", "marks", "not-nodes", "ofed-mix", "positional", "prefix-routes"),
+        *("rule-order", "source-nat", "switch-acls", "ucx-modules", "untracked"),
     }
     before = first | second | third | fourth | fifth | sixth | seventh | eighth | ninth
     assert table.held_out() == before | tenth | eleventh
