@@ -27,8 +27,9 @@ PROGRAM_ERROR: Final = "program-error"
 """The cause that says no more than that a program failed by itself."""
 OF_NO_RDMA: Final = frozenset(
     {
-        *("disk-full", "gpu-memory-full", "job-ended", "killed-for-memory", "name-not-resolved"),
-        *("outside-unreachable", PROGRAM_ERROR, "process-limit"),
+        *("disk-full", "gpu-fault", "gpu-memory-full", "host-memory-failed", "job-ended"),
+        *("killed-for-memory", "name-not-resolved", "outside-unreachable", PROGRAM_ERROR),
+        "process-limit",
     }
 )
 """Causes of which no line is RDMA's, however much trouble it names."""
