@@ -28,8 +28,6 @@ MISSED: Final = frozenset(
         "gpu_jobs/nvshmem-devx-uar-unprivileged",
         "gpu_jobs/rccl-bnxt-kernel-abi",
         "gpu_jobs/sglang-pd-peer-refused-mooncake",
-        "gpu_jobs/watchdog-allreduce-timeout",
-        "gpu_jobs/xid79-off-the-bus",
         "hosts_and_macs/hfi1-port-polling",
         "hosts_and_macs/lnet-device-removal",
         "hosts_and_macs/netdev-watchdog-mlx5-tx",

@@ -34,6 +34,7 @@ from rdmadiag.explain.log.groups import (
 )
 from rdmadiag.explain.log.kind import (
     ENDED,
+    GPU_FAULT,
     IN_WORDS,
     NOT_STARTED,
     OF_NO_RDMA,
@@ -344,7 +345,7 @@ class Collector:
         apart = self._apart
         reason = apart or self._fault
         if reason and reason.causes and reason.causes[0].label in OF_NO_RDMA:
-            _pass_over_openib(groups)
+            _pass_over_what_is_beside(groups, reason.causes[0].label)
         named = (apart.line,) if apart and apart.causes[0].label in OF_NO_RDMA else ()
         worded = self._worded or (self._beside if not self._unknown else {})
         worded = {key: each for key, each in worded.items() if each.number not in named}
@@ -418,10 +419,12 @@ class Collector:
         """Whether a line says what ended the program, and that is none of RDMA."""
         if self._fault and self._fault.causes:
             return True
+        from rdmadiag.explain.log.endings import Ending, ending_of
+
         apart = self._apart
-        return apart is not None and (
-            apart.line > group.number or apart.causes[0].label in _STARTS_NOTHING
-        )
+        if apart is None or ending_of(apart.text) is Ending.STATUS:
+            return False
+        return apart.line > group.number or apart.causes[0].label in _STARTS_NOTHING
 
     def _with_links(self, groups: list[Group]) -> list[Group]:
         """Links that came up again, and ports that had none since the start, are no failures."""
@@ -503,8 +506,14 @@ def _may_be_of_rdma(text: str) -> bool:
     return names_rdma(text) and not is_other
 
 
-def _pass_over_openib(groups: Iterable[Group]) -> None:
-    """Of a job that ended by something else; Open MPI 4 says so on each host, and takes UCX."""
+def _pass_over_what_is_beside(groups: Iterable[Group], reason: str) -> None:
+    """Notes of a job that ended by something else.
+
+    Open MPI 4 says of each host that openib is not used, and takes UCX. A GPU that is gone from
+    its slot is an error of the port above it.
+    """
     for each in groups:
-        if [cause.label for cause in each.meaning.causes[:1]] == ["openib-not-used"]:
+        first = [cause.label for cause in each.meaning.causes[:1]]
+        of_gpu = reason == GPU_FAULT and first == ["pcie-error"] and "pcieport " in each.text
+        if first == ["openib-not-used"] or of_gpu:
             each.meaning = replace(each.meaning, kind=Kind.NOTE)
