@@ -25,7 +25,15 @@ from rdmadiag.explain.log.account import (
     OtherFailure,
     Standing,
 )
-from rdmadiag.explain.log.kind import ENDED, IN_WORDS, MESSAGE, STOPPED, UNSURE, Kind
+from rdmadiag.explain.log.kind import (
+    ENDED,
+    IN_WORDS,
+    MESSAGE,
+    PROGRAM_ERROR,
+    STOPPED,
+    UNSURE,
+    Kind,
+)
 from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
 from rdmadiag.explain.log.origin import NO_TOOL
 from rdmadiag.explain.log.settings import BY_SOCKETS
@@ -153,7 +161,7 @@ def about(other: OtherFailure | Ended) -> str:
 
 def other_failure(other: OtherFailure | Ended) -> str:
     """What failed that is none of RDMA, as far as its words say."""
-    if other.causes:
+    if other.causes and other.causes[0].label != PROGRAM_ERROR:
         text = printable(about(other))
         word = "" if text.startswith("perhaps ") else "likely "
         return f"no line here says that RDMA failed; {word}{text}"

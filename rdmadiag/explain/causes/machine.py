@@ -46,6 +46,15 @@ ROWS: Final = (
         darwin=("vm_stat; sysctl vm.swapusage", "log show --last 10m | grep -i jetsam"),
     ),
     Cause(
+        "host-memory-failed",
+        "memory of the host, or its processor, failed beyond what it corrects: it wants a repair",
+        linux=(
+            "sudo dmesg -T | grep -iE 'edac|mce:|hardware error|memory failure' | tail",
+            "sudo ipmitool sel elist | grep -iE 'memory|dimm|ecc|cpu' | tail   # which module",
+            "# take the node out of the batch system until the module is changed",
+        ),
+    ),
+    Cause(
         "process-limit",
         "the limit on processes and threads is reached: ulimit -u, or pids of the container or job",
         linux=(

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
-from rdmadiag.explain.log.evidence import hear, recall, suspect, weigh
+from rdmadiag.explain.log.catalogue import message_of
+from rdmadiag.explain.log.evidence import cut, hear, listed, recall, suspect, weigh
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
     NAMES_KEPT,
@@ -29,10 +30,13 @@ from rdmadiag.explain.log.groups import (
     merged,
     next_of,
     others_of,
+    wants_a_device,
 )
 from rdmadiag.explain.log.kind import (
     ENDED,
+    GPU_FAULT,
     IN_WORDS,
+    NOT_STARTED,
     OF_NO_RDMA,
     OF_RDMA,
     PROGRAM_ERROR,
@@ -72,6 +76,12 @@ MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
 MOST_AROUND: Final = 3  # lines of trouble with those around them
 
+_BARE: Final = frozenset({PROGRAM_ERROR, NOT_STARTED})
+"""Causes that say that a program ended, or was not started, and not why."""
+_STARTS_NOTHING: Final = frozenset(
+    {"disk-full", "name-not-resolved", "process-limit", "ssh-refused"}
+)
+"""Causes by which a launcher does not reach a host: what it says itself stands below."""
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
     DMESG_OF_RDMA,
@@ -134,6 +144,11 @@ class Collector:
         return self.found is Found.NOTHING
 
     @property
+    def went_on(self) -> int:
+        """The line of the last result; 0 without one, or where it was not looked for."""
+        return self._outcome.went_on if self._outcome else 0
+
+    @property
     def has_outcome(self) -> bool:
         """How the rest of the log went is known."""
         return self._outcome is not None
@@ -177,11 +192,18 @@ class Collector:
         self._end_says_why = says_why
 
     def note_apart(self, number: int, meaning: "Meaning") -> None:
-        """A message that names its cause, where nothing says that it is of RDMA: the first."""
-        if self._apart is None and meaning.kind is Kind.FAILURE and meaning.causes:
-            text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
-            known = known_message(text)
-            self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
+        """A message that names its cause, where nothing says that it is of RDMA.
+
+        The first is kept, and of one that says no more than that a program failed any other.
+        """
+        if meaning.kind is not Kind.FAILURE or not meaning.causes:
+            return
+        kept, bare = self._apart, meaning.causes[0].label in _BARE
+        if kept is not None and (kept.causes[0].label in _BARE, kept.line) <= (bare, number):
+            return
+        text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
+        known = known_message(text)
+        self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
 
     def note_fault(self, number: int, text: str, meaning: "Meaning | None") -> None:
         """That a program ended by itself, in a log in which RDMA failed, too."""
@@ -226,7 +248,12 @@ class Collector:
 
         Of a long log the end alone was looked at: what is not understood in it stays.
         """
+        by_tcp_instead = BY_SOCKETS in self._settings and RDMA_ASKED_FOR in self._settings
         for each in self._groups.values():
+            if by_tcp_instead and wants_a_device(each):
+                continue
+            if [cause.label for cause in each.meaning.causes[:1]] == ["network-plugin-unfit"]:
+                continue  # somebody installed it
             if each.last < before and is_done_without(each.meaning):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if self._outcome is None or not self._outcome.is_whole:
@@ -235,6 +262,7 @@ class Collector:
             tried = [k for k, e in groups.items() if e.last < before and is_done_without(e.meaning)]
             for key in tried:
                 del groups[key]
+        self._ended = {key: each for key, each in self._ended.items() if each.last > before}
         for several in (self._unknown, self._unexplained):
             passed = [t for t, e in several.items() if e.line < before and not is_error(e.text)]
             for text in passed:
@@ -315,9 +343,14 @@ class Collector:
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self._without_what_followed(self._with_links(merged(groups)))
         apart = self._apart
+        reason = apart or self._fault
+        if reason and reason.causes and reason.causes[0].label in OF_NO_RDMA:
+            _pass_over_what_is_beside(groups, reason.causes[0].label)
         named = (apart.line,) if apart and apart.causes[0].label in OF_NO_RDMA else ()
         worded = self._worded or (self._beside if not self._unknown else {})
         worded = {key: each for key, each in worded.items() if each.number not in named}
+        if named:
+            worded = {key: each for key, each in worded.items() if _may_be_of_rdma(each.text)}
         if any(each.meaning.kind is not Kind.NOTE for each in groups):
             worded = {}
         words = [as_failure(each) for each in in_time(list(worded.values()))]
@@ -331,6 +364,8 @@ class Collector:
         hear(groups, [each.text for each in self._unknown.values()])
         around = b"\n".join(self._around).decode("utf-8", "replace")
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
+        listed(groups, is_active=PORT_ACTIVE in self._settings)
+        cut(groups)
         suspect(groups)
         words = [each for each in words if each.meaning.causes]
         groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
@@ -339,6 +374,8 @@ class Collector:
         unknown = self._unknown if is_explained else self._unexplained
         shown = {number for each in words for number in each.numbers} | {*named}
         unknown = {key: each for key, each in unknown.items() if each.line not in shown}
+        if named:
+            unknown = {key: each for key, each in unknown.items() if _may_be_of_rdma(each.text)}
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
@@ -366,8 +403,9 @@ class Collector:
         apart, end = self._apart, self._end
         if apart is None or (end is None and lines > MOST_LINES):
             return end
-        is_bare = apart.causes[0].label == PROGRAM_ERROR
-        return end if is_bare and end is not None and self._end_says_why else apart
+        is_bare = apart.causes[0].label in _BARE
+        says_more = end is not None and self._end_says_why and end.line != apart.line
+        return end if is_bare and says_more else apart
 
     def _without_what_followed(self, groups: list[Group]) -> list[Group]:
         """Without consequences of a failure that is none of RDMA: of a GPU without memory."""
@@ -381,7 +419,12 @@ class Collector:
         """Whether a line says what ended the program, and that is none of RDMA."""
         if self._fault and self._fault.causes:
             return True
-        return self._apart is not None and self._apart.line > group.number
+        from rdmadiag.explain.log.endings import Ending, ending_of
+
+        apart = self._apart
+        if apart is None or ending_of(apart.text) is Ending.STATUS:
+            return False
+        return apart.line > group.number or apart.causes[0].label in _STARTS_NOTHING
 
     def _with_links(self, groups: list[Group]) -> list[Group]:
         """Links that came up again, and ports that had none since the start, are no failures."""
@@ -454,3 +497,23 @@ class Collector:
             return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _may_be_of_rdma(text: str) -> bool:
+    """Whether a line that is not understood is of RDMA, in a log whose end has another reason."""
+    found = message_of(text)
+    is_other = found is not None and found.is_other
+    return names_rdma(text) and not is_other
+
+
+def _pass_over_what_is_beside(groups: Iterable[Group], reason: str) -> None:
+    """Notes of a job that ended by something else.
+
+    Open MPI 4 says of each host that openib is not used, and takes UCX. A GPU that is gone from
+    its slot is an error of the port above it.
+    """
+    for each in groups:
+        first = [cause.label for cause in each.meaning.causes[:1]]
+        of_gpu = reason == GPU_FAULT and first == ["pcie-error"] and "pcieport " in each.text
+        if first == ["openib-not-used"] or of_gpu:
+            each.meaning = replace(each.meaning, kind=Kind.NOTE)

@@ -17,9 +17,10 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
-from rdmadiag.explain.log.kind import OF_NO_RDMA, PROGRAM_ERROR, Found
+from rdmadiag.explain.log.kind import OF_NO_RDMA, PROGRAM_ERROR, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import is_output
@@ -113,14 +114,22 @@ class End(NamedTuple):
 
 def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
+    from rdmadiag.explain.log.outcome import read_outcome
+
     if collector.found is Found.FAILURE:
-        own = (each for each in numbered(text, lines) if is_own_fault(each[1]))
+        several = numbered(text, lines)
+        own = (e for e in several if is_own_fault(e[1]) or _BY_THE_BATCH_SYSTEM.search(e[1]))
         for number, line in islice(own, 1):
             collector.note_fault(number, line, meaning_of_end(line))
         return
     end = end_of(text, lines)
+    if end and end.what is Ending.TROUBLE:
+        read_outcome(collector, text, lines, last=True)
+        end = end if end.number > collector.went_on else None
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
         collector.note_end(end.number, end.text, says_why=end.what is Ending.REASON)
+        if meaning := meaning_of_end(end.text):
+            collector.note_apart(end.number, meaning)
     elif lines > MOST_LINES:
         return
     of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
@@ -182,9 +191,22 @@ def numbered(text: bytes, lines: int) -> Iterator[tuple[int, str]]:
 
 
 def meaning_of_end(text: str) -> Meaning | None:
-    """What a line that names how a program ended is known for: a message of something else."""
+    """What a line that names how a program ended is known for: none of RDMA."""
     found = message_of(text)
-    return with_message(None, fields(text), found) if found and found.is_other else None
+    if found and found.is_other:
+        return with_message(None, fields(text), found)
+    if found or not (_RAISED.search(text) and _ITS_OWN.search(text)):
+        return None
+    causes, look = (stated(PROGRAM_ERROR),), remedy(PROGRAM_ERROR, "linux")
+    return Meaning(Kind.FAILURE, PROGRAM_ERROR, fields(text), causes, look, is_other=True)
+
+
+_ITS_OWN: Final = late(
+    r"\b(?:TypeError|KeyError|AttributeError|IndexError|NameError|ModuleNotFoundError|SyntaxError"
+    r"|UnboundLocalError|ZeroDivisionError|NotImplementedError|FileNotFoundError|RecursionError"
+    r"|AssertionError|JSONDecodeError)(?:: |$)"
+)
+"""What Python raises for a fault of the program, or for what it was given."""
 
 
 def is_own_fault(text: str) -> bool:
@@ -192,7 +214,8 @@ def is_own_fault(text: str) -> bool:
     if _OF_OTHERS.search(text):
         return False
     if meaning := meaning_of_end(text):
-        return bool(meaning.causes) and meaning.causes[0].label in _OWN
+        label = meaning.causes[0].label if meaning.causes else ""
+        return label in _OWN or (label == PROGRAM_ERROR and _RAISED.search(text) is not None)
     return _RAISED.search(text) is not None and recognise(text.encode()) is None
 
 
@@ -200,6 +223,11 @@ _OWN: Final = OF_NO_RDMA - {PROGRAM_ERROR, "job-ended"}
 """Without what a launcher or a batch system does to a job whose RDMA has failed."""
 
 
+_BY_THE_BATCH_SYSTEM: Final = late(
+    r"\bCANCELLED AT \S+ DUE TO (?:TIME LIMIT|PREEMPTION)\b"
+    r"|\bTERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)\b|\bPBS: job killed: walltime\b"
+)
+"""What it does whatever becomes of the job's RDMA, if that fails below it in the same log."""
 _OF_OTHERS: Final = late(
     r"\b(?:nccl|rccl|gloo|ucx|ofi|mpi|ranks?|peers?|remote|connect\w*|socket|store|rendezvous|pipe"
     r"|time\w*|timed|aborted|watchdog|collective|closed|reset|killed|signal\w*|workers?|childfailed\w*"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from errno import ENOSPC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, remedy, stated
@@ -12,6 +12,9 @@ from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
 from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.links import LINK_DOWN
+from rdmadiag.explain.log.settings import LISTED_DOWN
+from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING
 from rdmadiag.facts.attempt import Stage
 
 if TYPE_CHECKING:
@@ -113,6 +116,43 @@ def recall(
         group.meaning = replace(meaning, causes=several, next=look)
         group.rests_on = basis(several, given, learned, by_rule=rule)
         group.probability = chance(group.rests_on) if group.rests_on else None
+
+
+def listed(groups: Sequence[Group], *, is_active: bool) -> None:
+    """Where the same log lists a port there is a device, and if it is not up why it is not used.
+
+    `is_active`: one that is active is listed.
+    """
+    ports = [each.meaning for each in groups if each.meaning.what in _LISTINGS]
+    if not ports and not is_active:
+        return
+    why = ports[0].causes[:1] if ports else ()
+    for group in groups:
+        meaning = group.meaning
+        if meaning.what in _LISTINGS or _labels(meaning).isdisjoint({_NO_DEVICE}):
+            continue
+        rest = [each for each in meaning.causes if each not in why and each.label != _NO_DEVICE]
+        last = [each for each in meaning.causes if each.label == _NO_DEVICE]
+        group.meaning = replace(meaning, causes=(*why, *rest, *last)[:MOST_CAUSES])
+
+
+_LISTINGS: Final = frozenset({LISTED_DOWN, LISTED_INITIALIZING})
+_NO_DEVICE: Final = "no-rdma-device"
+
+
+def cut(groups: Sequence[Group]) -> None:
+    """Where the same log says that a link was lost, what stopped at the way stopped by that."""
+    if not any(each.meaning.what == LINK_DOWN and each.meaning.causes for each in groups):
+        return
+    lost = stated("link-lost")
+    for group in groups:
+        meaning = group.meaning
+        if meaning.kind is Kind.FAILURE and meaning.fields.status in _OF_THE_WAY:
+            rest = [each for each in meaning.causes if each.label != lost.label]
+            group.meaning = replace(meaning, causes=(lost, *rest)[:MOST_CAUSES])
+
+
+_OF_THE_WAY: Final = (12,)  # IBV_WC_RETRY_EXC_ERR
 
 
 def suspect(groups: Sequence[Group]) -> None:

@@ -99,6 +99,19 @@ def is_of_a_device(group: Group) -> bool:
 _NO_DEVICE: Final = (["no-rdma-device"], ["verbs-library-missing"], ["provider-missing"])
 
 
+def wants_a_device(group: Group) -> bool:
+    """Whether a program has no RDMA device by it: none is there, or no library opens it."""
+    return any(each.label in _WITHOUT_DEVICE for each in group.meaning.causes[:1])
+
+
+_WITHOUT_DEVICE: Final = frozenset(
+    {
+        *("abi-mismatch", "container-without-device", "no-rdma-device", "provider-missing"),
+        *("provider-release", "uverbs-node-missing", "verbs-library-missing"),
+    }
+)
+
+
 def is_done_without(meaning: "Meaning") -> bool:
     """Whether a program can do without what failed: it was tried, and nobody had asked for it."""
     found = meaning.fields

@@ -25,10 +25,12 @@ NOT_STARTED: Final = "program-not-started"
 """What a line of a shell is, or of what was to start a program and did not."""
 PROGRAM_ERROR: Final = "program-error"
 """The cause that says no more than that a program failed by itself."""
+GPU_FAULT: Final = "gpu-fault"
 OF_NO_RDMA: Final = frozenset(
     {
-        *("disk-full", "gpu-memory-full", "job-ended", "killed-for-memory", "name-not-resolved"),
-        *("outside-unreachable", PROGRAM_ERROR, "process-limit"),
+        *("disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed", "job-ended"),
+        *("killed-for-memory", "name-not-resolved", "outside-unreachable", PROGRAM_ERROR),
+        "process-limit",
     }
 )
 """Causes of which no line is RDMA's, however much trouble it names."""

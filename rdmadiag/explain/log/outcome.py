@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.endings import ending_of, numbered
+from rdmadiag.explain.log.printed import by_itself
 from rdmadiag.explain.log.trouble import is_mild, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
@@ -69,7 +70,7 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
 def _last_result(lines: Iterable[tuple[int, str]]) -> int:
     found = 0
     for number, text in lines:
-        if _RESULT.search(text):
+        if _RESULT.search(text) or _RESULT.search(by_itself(text)):
             found = number
         elif found and not is_mild(text) and (names_trouble(text) or ending_of(text)):
             found = 0

@@ -37,6 +37,17 @@ NOT_OUTPUT: Final = late(
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
 
+_LAUNCHER: Final = late(
+    r"^(?:\[[^\]]{1,80}\](?:<std(?:out|err|diag)>)?:? ?|\([^)]{1,80}\) ?| {0,5}\d{1,6}: ){1,3}"
+)
+"""What Open MPI, srun -l, kubectl, torchrun and Ray put before what a rank printed."""
+
+
+def by_itself(text: str) -> str:
+    """The line without what a launcher put before it."""
+    return _LAUNCHER.sub("", text)
+
+
 def is_output(text: str) -> bool:
     """Whether a program may have printed it, and not as a detail."""
     return not (NOT_OUTPUT.search(text) or _DETAIL.search(text))

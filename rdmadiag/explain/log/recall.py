@@ -27,6 +27,9 @@ OF_WORDS: Final = 0.25
 OF_MODEL: Final = 3.0
 OF_MESSAGES: Final = 1.5
 """What the model's shares, and the votes of messages, weigh together."""
+OF_FAULTS: Final = 0.5
+"""What remains of both for a fault of a program: trackers of bugs have more of them than hosts."""
+_PROGRAM_FAULT: Final = "program-fault"
 MOST_OF_MODEL: Final = 8
 MOST_OF_MESSAGES: Final = 6
 """The greatest of them that are heard."""
@@ -68,13 +71,21 @@ def recalled(
     every: dict[str, Known] = {}
     for several in (
         [(each, weight / place) for place, each in enumerate(given, 1)],
-        [(each, OF_MODEL * share) for each, share in [*learned.items()][:MOST_OF_MODEL]],
-        [(each, OF_MESSAGES * share) for each, share in [*printed.items()][:MOST_OF_MESSAGES]],
+        [(e, OF_MODEL * _common(e) * share) for e, share in [*learned.items()][:MOST_OF_MODEL]],
+        [
+            (e, OF_MESSAGES * _common(e) * share)
+            for e, share in [*printed.items()][:MOST_OF_MESSAGES]
+        ],
     ):
         for each, sum_ in several:
             sums[each.label] = sums.get(each.label, 0.0) + sum_
             every.setdefault(each.label, each)
     return tuple(sorted(every.values(), key=lambda each: -sums[each.label]))[:most]
+
+
+def _common(cause: Known) -> float:
+    """How much less common it is among hosts than in the threads that were learned from."""
+    return OF_FAULTS if cause.label == _PROGRAM_FAULT else 1.0
 
 
 def basis(

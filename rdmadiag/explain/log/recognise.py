@@ -149,6 +149,8 @@ def _of_sign(found: Fields) -> Meaning | None:
         # An empty row can be queried: it is the zero GID.
         row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
+    if sign.word in _LISTED and _ZERO_GUID.search(found.above):
+        ordered = [stated("guid-zero")]
     if sign.word == "named-device-absent" and not found.device and not _A_NAME.search(found.text):
         ordered = [stated("no-rdma-device"), *ordered]
     found = staged(found, sign.stage)
@@ -157,6 +159,8 @@ def _of_sign(found: Fields) -> Meaning | None:
 
 
 _LISTED: Final = (LISTED_DOWN, LISTED_INITIALIZING)
+_ZERO_GUID: Final = late(r"\bNode GUID: 0x0{16}\b")
+"""Of ibstat, above the state: a virtual function to which nobody gave one."""
 _A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
 )
@@ -191,6 +195,8 @@ def of_completion(found: Fields) -> Meaning | None:
         ordered = last(first(first(ordered, "link-flaps"), "peer-gone"), "gid-does-not-route")
     if row.number == _RETRIES and _KILLED.search(found.above):
         ordered = first(ordered, "peer-gone")
+    if row.number == _RETRIES and PASSED_ABOVE.search(found.above.encode()):
+        ordered = first((*ordered, stated("mtu-too-large")), "mtu-too-large")
     if row.number == _LOCAL_PROTECTION and found.tool in OF_GPUS:
         ordered = (*ordered, stated("gdr-off"))
     lines = after_completion(row.number, found.platform)
@@ -205,6 +211,10 @@ _KILLED: Final = late(
     re.IGNORECASE,
 )
 """Another process of the job ended before."""
+PASSED_ABOVE: Final = late(
+    rb"(?:^|\n) ?(?:512|1024) +\d+ +[\d.]+ +[\d.]+[^\n]*\n(?: ?Completion with error[^\n]*\n?)?$"
+)
+"""perftest with -a, above the status: what fits a frame of Ethernet has passed, and no more."""
 _SOME_COMPLETED: Final = late(r"\s*scnt=\d+, ccnt=[1-9]")
 """perftest, below the status: requests that were posted, and those that had completed."""
 

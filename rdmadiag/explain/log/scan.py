@@ -8,15 +8,23 @@ from typing import Final, Protocol
 
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.crash import CRASHES, RAISES, crash_of, raised_in
+from rdmadiag.explain.log.dumped_cqe import DUMPS, dumped
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import is_of_a_link
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.printed import is_cut_off, is_output
-from rdmadiag.explain.log.recognise import TEXT_LIMIT, beside_rdma, recognise
+from rdmadiag.explain.log.recognise import (
+    PASSED_ABOVE,
+    TEXT_LIMIT,
+    beside_rdma,
+    of_completion,
+    recognise,
+)
 from rdmadiag.explain.log.signs.listings import HEADER
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.late import late
 
 
@@ -180,7 +188,10 @@ def _counts_above(each: Candidate) -> bool:
         or _ANSWERS.match(each.line)
         or _ENDS_ABOVE.search(each.above)
         or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
-        or (_RETRIES.search(each.line) and _KILLED_ABOVE.search(each.above))
+        or (
+            _RETRIES.search(each.line)
+            and (_KILLED_ABOVE.search(each.above) or PASSED_ABOVE.search(each.above))
+        )
     )
 
 
@@ -192,6 +203,8 @@ def _more_of(line: bytes, meaning: Meaning | None) -> Look | None:
     is_known = meaning is not None and meaning.kind is Kind.FAILURE
     if CRASHES.search(line):
         return None if is_known and _ASSERTS.search(line) else _crash
+    if DUMPS.search(line):
+        return _dumped
     return _raised if not is_known and RAISES.search(line) else None
 
 
@@ -200,6 +213,15 @@ def _crash(each: Candidate) -> Meaning | None:
     text, *below = (cleaned(line.decode("utf-8", "replace")) for line in lines)
     above = each.above.decode("utf-8", "replace")
     return crash_of(text, below, above) if is_output(text) else None
+
+
+def _dumped(each: Candidate) -> Meaning | None:
+    below = (each.further or each.after).decode("utf-8", "replace").splitlines()
+    found = dumped(map(cleaned, below))
+    if found is None:
+        return None
+    of = fields(each.line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    return of_completion(replace(of, stage=Stage.DATA, errno=None, **found._asdict()))
 
 
 def _raised(each: Candidate) -> Meaning | None:

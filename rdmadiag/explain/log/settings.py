@@ -63,6 +63,12 @@ SETTINGS: Final = (
         frozenset({Stage.DATA, Stage.RTR}),
         "gid-does-not-route",
     ),
+    Setting(
+        "cxi-listed",
+        late(r"^\s*provider: cxi$|\bFI_PROVIDER=[\"']?cxi\b"),
+        frozenset({Stage.OPEN}),
+        "cxi-service",
+    ),
     # A path MTU that a RoCE port with the usual MTU of Ethernet does not carry.
     Setting(
         "path-mtu",

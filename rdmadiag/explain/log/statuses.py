@@ -67,7 +67,7 @@ _IN_BRACKETS: Final = late(r"\((\d{1,2})\) for wr_id")
 _MLX5_SYNDROME: Final = late(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
 )
-_OF_MLX5: Final = {
+OF_MLX5: Final = {
     0x01: 1,
     0x02: 2,
     0x04: 4,
@@ -92,7 +92,7 @@ def status_of(text: str) -> int | None:
         if number:
             return number
     if found := _MLX5_SYNDROME.search(text):
-        return _OF_MLX5.get(int(found[1], 16))
+        return OF_MLX5.get(int(found[1], 16))
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number

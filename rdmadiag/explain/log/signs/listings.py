@@ -51,6 +51,14 @@ SIGNS: Final = (
         r"|^(?:\d+/\d+: )?(?:link )?\w+/\d+:? .{0,160}\bsm_lid 0\b.{0,40}\bstate (?:init|armed)\b",
         ("no-subnet-manager",),
     ),
+    # ibqueryerrors, of what is over its thresholds
+    sign(
+        "link-errors-listed",
+        Kind.FAILURE,
+        None,
+        r"\[(?:LinkDownedCounter|LinkErrorRecoveryCounter) == [1-9]",
+        ("cable-or-module", "link-flaps", "link-lost"),
+    ),
     sign(
         "no-gids",
         Kind.FAILURE,

@@ -153,7 +153,17 @@ SIGNS: Final = (
         Kind.CONSEQUENCE,
         Stage.OPEN,
         r"(?:modprobe|insmod): (?:error|fatal): could not insert\b(?!.*peer_?mem)"
-        r".{0,40}(?:not permitted|cannot allocate memory|no such device)",
+        r".{0,40}not permitted",
+        ("needs-root", "secure-boot"),
+        only=_OF_RDMA,
+        errno=Errno.LAST,
+    ),
+    sign(
+        "module-not-inserted",
+        Kind.CONSEQUENCE,
+        Stage.OPEN,
+        r"(?:modprobe|insmod): (?:error|fatal): could not insert\b(?!.*peer_?mem)"
+        r".{0,40}(?:cannot allocate memory|no such device)",
         ("kernel-module-missing", "no-rdma-device", "no-ipv6"),
         (DMESG_OF_RDMA,),
         only=_OF_RDMA,

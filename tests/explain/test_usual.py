@@ -1,0 +1,73 @@
+"""Logs as jobs, daemons and hosts print them in an ordinary week, whole: usual/*.toml.
+
+They were written from knowledge of what programs print, by people who had seen neither rules nor
+program, and are labelled by what their lines say. Of the threads in threads/, most of which are
+of trackers of bugs, they are the other half: what is frequent. threads/SCORES.md has what the
+first reading came to.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from rdmadiag.explain.causes import CAUSES
+from tests.explain.score import Excerpt, Score, score
+
+FOLDER: Final = Path(__file__).parent / "usual"
+HEALTHY, OTHER, UNKNOWN = "healthy", "other", "unknown"  # of a row, in place of a cause
+LOGS: Final[list[dict[str, Any]]] = [
+    {**row, "id": f"{path.stem}/{row['id']}"}
+    for path in sorted(FOLDER.glob("*.toml"))
+    for row in tomllib.loads(path.read_text("utf-8"))["log"]
+]
+MISSED: Final = frozenset(
+    {
+        "gpu_jobs/efa-plugin-no-provider",
+        "gpu_jobs/nvshmem-devx-uar-unprivileged",
+        "gpu_jobs/rccl-bnxt-kernel-abi",
+        "gpu_jobs/sglang-pd-peer-refused-mooncake",
+        "hosts_and_macs/hfi1-port-polling",
+        "hosts_and_macs/lnet-device-removal",
+        "hosts_and_macs/netdev-watchdog-mlx5-tx",
+        "hosts_and_macs/opensm-trap128-flap",
+        "hosts_and_macs/slot-power-27w",
+        "hosts_and_macs/vf-access-reg-noise",
+        "hpc_and_storage/3fs-storage-first-msg-flushed",
+        "hpc_and_storage/cxi-flux-no-vni",
+        "hpc_and_storage/lnet-ib0-down-boot",
+        "hpc_and_storage/omp-thread-limit",
+    }
+)
+"""Whose first cause is another one; what is mended goes out of here."""
+
+
+def explained(row: dict[str, Any]) -> Score:
+    return score(Excerpt(row["id"], {}, row["text"].encode()))
+
+
+def is_right(row: dict[str, Any]) -> bool:
+    """Nothing fails in what is healthy, and the first cause of what failed is one of the labels."""
+    found = explained(row)
+    shown = found.account.first or found.account.other
+    first = [each.label for each in shown.causes[:1]] if shown else []
+    if HEALTHY in row["labels"] and shown is None:
+        return True
+    if OTHER in row["labels"] and found.account.other and found.as_ok:
+        return True
+    return bool({*first} & {*row["labels"]})
+
+
+@pytest.mark.parametrize("row", LOGS, ids=lambda row: row["id"])
+def test_the_first_cause_is_one_that_a_reader_of_the_log_would_give(row: dict[str, Any]) -> None:
+    assert is_right(row) == (row["id"] not in MISSED)
+
+
+def test_labels_are_causes() -> None:
+    given = {label for row in LOGS for label in row["labels"]}
+    assert given - {HEALTHY, OTHER, UNKNOWN} <= {*CAUSES}
+
+
+def test_each_that_is_missed_is_there() -> None:
+    assert {row["id"] for row in LOGS} >= MISSED
