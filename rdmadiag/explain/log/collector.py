@@ -144,6 +144,11 @@ class Collector:
         return self.found is Found.NOTHING
 
     @property
+    def has_reason_apart(self) -> bool:
+        """A message names its cause, and nothing says that it is of RDMA."""
+        return self._apart is not None
+
+    @property
     def went_on(self) -> int:
         """The line of the last result; 0 without one, or where it was not looked for."""
         return self._outcome.went_on if self._outcome else 0
@@ -401,6 +406,8 @@ class Collector:
         from rdmadiag.explain.log.whole import MOST_LINES
 
         apart, end = self._apart, self._end
+        if apart is not None and apart.line < self.went_on:
+            apart = None
         if apart is None or (end is None and lines > MOST_LINES):
             return end
         is_bare = apart.causes[0].label in _BARE

@@ -139,6 +139,8 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
             collector.add(number, meaning)
         else:
             collector.note_apart(number, meaning)
+    if collector.has_reason_apart:
+        read_outcome(collector, text, lines, last=True)
 
 
 def _is_passed_over(

@@ -96,6 +96,7 @@ _RESULT: Final = late(
     # what a script says of itself, and what a host of NVMe has connected
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
     r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
+    r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _OTHER: Final = late(
