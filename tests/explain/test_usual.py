@@ -42,6 +42,19 @@ MISSED: Final = frozenset(
         "inference_and_clouds/mooncake-local-protection-error",
         "inference_and_clouds/trtllm-nixl-ucx-tls-tcp-injected",
         "inference_and_clouds/vllm-nixl-not-installed",
+        "what_administrators_paste/apt-doca-unmet-deps",
+        "what_administrators_paste/doca-ofed-apt-install-ok",
+        "what_administrators_paste/ethtool-no-carrier-fec-25g",
+        "what_administrators_paste/ethtool-pause-storm-rx-prio3",
+        "what_administrators_paste/ib-pkey-not-in-partition-ibdiag",
+        "what_administrators_paste/ibqueryerrors-xmitwait-congestion",
+        "what_administrators_paste/ibtracert-no-answer-node31",
+        "what_administrators_paste/ipoib-connected-mode-refused",
+        "what_administrators_paste/lxc-uverbs-eperm",
+        "what_administrators_paste/oops-rpcrdma-reconnect",
+        "what_administrators_paste/opensm-on-roce-only-host",
+        "what_administrators_paste/sminfo-saquery-sm-dead",
+        "what_administrators_paste/sriov-numvfs-already-enabled",
     }
 )
 """Whose first cause is another one; what is mended goes out of here."""
