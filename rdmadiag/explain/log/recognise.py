@@ -214,7 +214,7 @@ _KILLED: Final = late(
 )
 """Another process of the job ended before."""
 PASSED_ABOVE: Final = late(
-    rb"(?:^|\n) ?(?:512|1024) +\d+ +[\d.]+ +[\d.]+[^\n]*\n(?: ?Completion with error[^\n]*\n?)?$"
+    rb"(?:^|\n) ?1024 +\d+ +[\d.]+ +[\d.]+[^\n]*\n(?: ?Completion with error[^\n]*\n?)?$"
 )
 """perftest with -a, above the status: what fits a frame of Ethernet has passed, and no more."""
 _SOME_COMPLETED: Final = late(r"\s*scnt=\d+, ccnt=[1-9]")
