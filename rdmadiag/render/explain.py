@@ -48,6 +48,7 @@ _SENTENCE: Final = late(
     r"|refuses|leaves)\b"
 )
 """What is known of a message may only name the part that it is of: "memory of the host"."""
+_ELSEWHERE: Final = late(r"\b(?:above|below|behind)\b")
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
 
@@ -153,10 +154,15 @@ def _cause_of(first: Failure) -> str:
 
 def about(other: OtherFailure | Ended) -> str:
     """What is known of its message, where that is a sentence; else its cause, or its line."""
-    known = other.message.about if other.message else ""
-    if _SENTENCE.search(known):
-        return known
-    return other.causes[0].text if other.causes else excerpt(other.text)
+    known = _sentence(other.message)
+    return known or (other.causes[0].text if other.causes else excerpt(other.text))
+
+
+def _sentence(message: KnownMessage | None) -> str:
+    """What is known of it, where that says by itself what happened; else nothing."""
+    known = message.about if message else ""
+    says = _SENTENCE.search(known) is not None and _ELSEWHERE.search(known) is None
+    return known if says else ""
 
 
 def other_failure(other: OtherFailure | Ended) -> str:
@@ -213,7 +219,8 @@ def _what(failure: Failure) -> str:
     if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"
     if failure.what == MESSAGE and failure.causes:
-        call = failure.causes[0].label.replace("-", " ")
+        known = _sentence(failure.message)
+        call = known or failure.causes[0].label.replace("-", " ")
     elif failure.what not in ("errno", "call", MESSAGE, IN_WORDS):
         call = failure.what.replace("-", " ")
     if failure.errno:
