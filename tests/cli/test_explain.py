@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        # spdk: lib/nvme/nvme.c
+        # as lib/nvme/nvme.c of SPDK prints it
         ("nvme.c: 410: NVMe trtype 1 not available", "at open: SPDK was built without RDMA: "),
         # its condition only names where it is printed
         ("mlx5_net: port 0 failed to set defaults flows", "at init: raw packet privilege  ["),

@@ -66,6 +66,7 @@ from rdmadiag.explain.log.settings import (
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.model import Model
@@ -78,6 +79,8 @@ MOST_AROUND: Final = 3  # lines of trouble with those around them
 
 _BARE: Final = frozenset({PROGRAM_ERROR, NOT_STARTED})
 """Causes that say that a program ended, or was not started, and not why."""
+_CANCELLED: Final = late(r"\bCANCELLED AT \S+ \*\*\*")
+"""By Slurm, with no reason beside it: often since a task had failed."""
 _STARTS_NOTHING: Final = frozenset(
     {"disk-full", "name-not-resolved", "process-limit", "ssh-refused"}
 )
@@ -203,8 +206,8 @@ class Collector:
         """
         if meaning.kind is not Kind.FAILURE or not meaning.causes:
             return
-        kept, bare = self._apart, meaning.causes[0].label in _BARE
-        if kept is not None and (kept.causes[0].label in _BARE, kept.line) <= (bare, number):
+        kept, bare = self._apart, _is_bare(meaning.causes[0].label, meaning.fields.text)
+        if kept and (_is_bare(kept.causes[0].label, kept.text), kept.line) <= (bare, number):
             return
         text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
         known = known_message(text)
@@ -410,7 +413,7 @@ class Collector:
             apart = None
         if apart is None or (end is None and lines > MOST_LINES):
             return end
-        is_bare = apart.causes[0].label in _BARE
+        is_bare = _is_bare(apart.causes[0].label, apart.text)
         says_more = end is not None and self._end_says_why and end.line != apart.line
         return end if is_bare and says_more else apart
 
@@ -504,6 +507,11 @@ class Collector:
             return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _is_bare(label: str, text: str) -> bool:
+    """Whether the line says that a program or a job ended, and not why."""
+    return label in _BARE or _CANCELLED.search(text) is not None
 
 
 def _may_be_of_rdma(text: str) -> bool:
