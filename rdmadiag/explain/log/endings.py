@@ -203,12 +203,13 @@ def meaning_of_end(text: str) -> Meaning | None:
     return Meaning(Kind.FAILURE, PROGRAM_ERROR, fields(text), causes, look, is_other=True)
 
 
-_ITS_OWN: Final = late(
-    r"\b(?:TypeError|KeyError|AttributeError|IndexError|NameError|ModuleNotFoundError|SyntaxError"
+OF_THE_PROGRAM: Final = (
+    r"TypeError|KeyError|AttributeError|IndexError|NameError|ModuleNotFoundError|SyntaxError"
     r"|UnboundLocalError|ZeroDivisionError|NotImplementedError|FileNotFoundError|RecursionError"
-    r"|AssertionError|JSONDecodeError)(?:: |$)"
+    r"|JSONDecodeError"
 )
 """What Python raises for a fault of the program, or for what it was given."""
+_ITS_OWN: Final = late(rf"\b(?:{OF_THE_PROGRAM}|AssertionError)(?:: |$)")
 
 
 def is_own_fault(text: str) -> bool:

@@ -15,7 +15,7 @@ them. And where a program ends by its own fault, or the GPU's, its peers say tha
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rdmadiag.explain.log.endings import ending_of, numbered
+from rdmadiag.explain.log.endings import OF_THE_PROGRAM, ending_of, numbered
 from rdmadiag.explain.log.printed import by_itself
 from rdmadiag.explain.log.trouble import is_mild, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
@@ -100,11 +100,8 @@ _RESULT: Final = late(
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _OTHER: Final = late(
-    # what Python raises for a fault of the program
     r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: ){0,3}(?:\w+\.)*"
-    r"(?:TypeError|KeyError|AttributeError|IndexError|NameError|ModuleNotFoundError|SyntaxError"
-    r"|UnboundLocalError|ZeroDivisionError|NotImplementedError|FileNotFoundError|RecursionError"
-    r"|JSONDecodeError|OutOfMemoryError): "
+    rf"(?:{OF_THE_PROGRAM}|OutOfMemoryError): "
     # what a GPU's own code did, and memory that was gone
     r"|\b[Cc]uda failure\b.{0,20}\b(?:illegal|out of memory|device-side)"
     r"|\billegal memory access was encountered\b|\bdevice-side assert triggered\b"
