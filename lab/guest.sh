@@ -13,6 +13,9 @@ touch "$area/out/started"
 export HOME=$area/home LANG=C.UTF-8 RDMADIAG_LAB_OUT=$area/out PYTHONUNBUFFERED=1
 export RDMADIAG_LAB_MACHINE=$LAB_MACHINE
 cd "$LAB_CHECKOUT"
+# Duplicate address detection keeps a link-local address, and its GID, for one to two seconds.
+echo 1 >/proc/sys/net/core/devconf_inherit_init_net # in namespaces too
+echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 unset LAB_TARS LAB_PLACES LAB_CHECKOUT LAB_VENV LAB_OUT LAB_NAME LAB_MACHINE
 
 set +e

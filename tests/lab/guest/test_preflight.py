@@ -39,6 +39,12 @@ def shown(netdev: str, flag: str) -> str:
     return command("ip", "-6", "address", "show", "dev", netdev, flag)
 
 
+def set_ipv6(netdev: str, name: str, value: int) -> None:
+    """A sysctl of that interface."""
+    with open(f"/proc/sys/net/ipv6/conf/{netdev}/{name}", "w", encoding="ascii") as file:
+        file.write(str(value))
+
+
 def wait_until(holds: Callable[[], bool]) -> None:
     late = time.monotonic() + 30
     while not holds():
@@ -53,7 +59,7 @@ def test_a_duplicate_is_named_and_never_the_route(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
 ) -> None:
     here, there = rxe_pair
-    wait_until(lambda: not shown(here.netdev, "tentative"))
+    set_ipv6(here.netdev, "accept_dad", 1)  # lab/guest.sh has it off
     twin = "2001:db8::66"
     command("ip", "address", "add", f"{twin}/64", "dev", there.netdev, "nodad")
     command("ip", "address", "del", f"{here.ipv4}/24", "dev", here.netdev)
@@ -89,11 +95,9 @@ def test_an_address_that_is_still_tentative_is_not_the_route(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
 ) -> None:
     here = rxe_pair[0]
-    wait_until(lambda: not shown(here.netdev, "tentative"))
+    set_ipv6(here.netdev, "accept_dad", 1)  # lab/guest.sh has it off
     slow = "2001:db8::77"
-    conf = f"/proc/sys/net/ipv6/conf/{here.netdev}"
-    with open(f"{conf}/dad_transmits", "w", encoding="ascii") as file:
-        file.write("600")  # one a second
+    set_ipv6(here.netdev, "dad_transmits", 600)  # one a second
     for address in (f"{here.ipv4}/24", f"{here.ipv6}/64"):
         command("ip", "address", "del", address, "dev", here.netdev)
     command("ip", "address", "add", f"{slow}/64", "dev", here.netdev)
