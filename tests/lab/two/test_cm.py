@@ -95,6 +95,7 @@ def in_data(attempt: Attempt, device: str) -> None:
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("payload", [1, 65536])
 def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
@@ -112,6 +113,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     assert last_event(ended) == "disconnected"
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("server", "client"),
@@ -226,6 +228,7 @@ def is_silent(address: str) -> bool:
     return False
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 def test_a_link_that_goes_down_before_the_connection(
     role: str, rxe: Rxe, peer: Rxe, device: str, attempts: Attempts, do: Do, exchange: Exchange
@@ -268,6 +271,7 @@ def test_a_link_that_goes_down_after_it(
     barrier("over")
 
 
+@pytest.mark.stock
 def test_a_device_that_is_removed(
     role: str, rxe: Rxe, device: str, start: Start, do: Do, barrier: Barrier
 ) -> None:

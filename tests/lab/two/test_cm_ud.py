@@ -52,6 +52,7 @@ def start(
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.stock
 @pytest.mark.parametrize("secret", [False, True], ids=["open", "secret"])
 def test_datagrams_are_verified_and_both_ends_tell_the_same(
     secret: bool, start: Start, exchange: Exchange, tmp_path: Any
@@ -101,6 +102,7 @@ def test_udaddy_passes_where_ours_does(
     assert (code, exchange("code", code)) == (0, 0), out
 
 
+@pytest.mark.stock
 def test_mckey_passes_where_ours_does(
     role: str, rxe: Rxe, exchange: Exchange, run: Callable[..., Any]
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab.mixed_job import PERFTEST_PORT, SECONDS, answer, mixed_job, moved, sent_again, sink
 from lab.ports import wait_listening
 from lab.rxe import Rxe
@@ -19,6 +21,7 @@ SHORT_INTERVAL = "0.5"  # nothing is counted: perftest must not end before both 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.stock
 def test_each_end_says_the_share_that_perftest_and_the_copy_have(
     role: str,
     rxe: Rxe,

@@ -38,6 +38,7 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.result()
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "payload"),
@@ -62,6 +63,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     assert [ours["latency_us"], theirs["latency_us"]].count(None) == 1
 
 
+@pytest.mark.stock
 def test_an_ipv6_gid_serves_as_well(start: Start) -> None:
     ended = start("--gid-index=2").end(waits=WAITED_SECONDS)
     assert ended.result() == (0, "verified", "done")
@@ -249,6 +251,7 @@ def test_a_link_that_goes_down_in_the_middle(
     barrier("ended")
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("victim", ["left", "right"])
 def test_an_end_that_is_killed_in_the_middle(

@@ -15,6 +15,7 @@ Start = Callable[..., Attempt]
 Exchange = Callable[..., Any]
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
@@ -38,6 +39,7 @@ def test_data_is_verified_both_ways(
     assert exchange("rounds", None) is None
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ["write", "read"])
 def test_a_window_has_a_figure_at_the_end_that_connects(op: str, role: str, start: Start) -> None:

@@ -133,6 +133,7 @@ def test_a_listener_that_comes_late_is_waited_for(
         assert f"nobody listens yet at {peer.ipv4}:{port}: waiting" in ended.stderr
 
 
+@pytest.mark.stock
 @pytest.mark.parametrize(
     ("address", "errno", "first", "never"),
     [
@@ -201,6 +202,7 @@ def test_a_link_that_went_down_in_the_middle_is_named(
     barrier("ended")
 
 
+@pytest.mark.stock
 def test_a_device_that_was_deleted_in_the_middle_is_named(
     role: str, rxe: Rxe, start: Start, do: Do, barrier: Barrier
 ) -> None:

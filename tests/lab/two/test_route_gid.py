@@ -4,6 +4,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from lab.ports import wait_listening
 from lab.rxe import Rxe
 
@@ -34,6 +36,7 @@ def test_each_host_meets_the_other(rxe: Rxe, peer: Rxe, exchange: Callable[..., 
     assert exchange("address", rxe.ipv4) == peer.ipv4
 
 
+@pytest.mark.stock
 def test_a_queue_pair_connects_over_the_ipv4_gid(
     role: str, rxe: Rxe, peer: Rxe, run: Run, barrier: Callable[..., None]
 ) -> None:
@@ -42,6 +45,7 @@ def test_a_queue_pair_connects_over_the_ipv4_gid(
     assert "100 iters" in done.stdout
 
 
+@pytest.mark.stock
 def test_a_queue_pair_connects_over_the_route_gid(
     role: str,
     rxe: Rxe,

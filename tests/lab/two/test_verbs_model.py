@@ -13,6 +13,7 @@ from tests.verbs.model.programs import MANUAL, PRINTED, programs
 SECONDS = 60.0
 
 
+@pytest.mark.stock
 @pytest.mark.usefixtures("nothing_left")
 def test_send_read_and_write_between_two_hosts(
     role: str, rxe: Rxe, peer: Rxe, barrier: Callable[..., None]
