@@ -41,6 +41,7 @@ FURTHER: Final = 2048  # the same, and more: the frames of a crash
 ABOVE: Final = 512  # bytes of what stands before it
 CARRIED: Final = BEFORE + BEHIND + FURTHER
 WHOLE: Final = 8192  # bytes of a stream that is kept
+PASTE: Final = 1 << 16  # the same of a stream that is no longer
 
 CONTEXT: Final = 1
 TROUBLE: Final = 2
@@ -76,6 +77,8 @@ class Sieve:
         self.bytes = 0
         self.whole: bytes | None = None
         """The stream that was read, if it was short; else None."""
+        self.paste = b""
+        """The stream, if it was no longer than somebody pastes; else nothing."""
         self.end = b""
         """What it ended with: its last bytes, or all of it."""
 
@@ -91,7 +94,7 @@ class Sieve:
         """The candidates, in order."""
         self.lines = self.bytes = 0
         self.whole = None
-        self.end = b""
+        self.end = self.paste = b""
         buffer = bytearray(max(size, 4 * CARRIED))
         view = memoryview(buffer)
         held, start, lowest, newlines, ended_by = 0, 0, 0, 0, 0
@@ -105,6 +108,7 @@ class Sieve:
             if at_end:
                 self.end = (self.end + view[max(held - WHOLE, 0) : held])[-WHOLE:]
                 self.whole = self.end if self.bytes == held <= WHOLE else None
+                self.paste = bytes(view[:held]) if self.bytes == held <= PASTE else b""
             end = held if at_end else _end_of_lines(buffer, start, held)
             found, counted, ended_by = self._find(buffer, lowest, start, end, held, ended_by)
             for begin, stop, before in found:

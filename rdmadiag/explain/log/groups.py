@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.account import LIKELY, Failure, KnownMessage, LikelyCause, Named
-from rdmadiag.explain.log.kind import CALL, CRASH, HANGS, IN_WORDS, MESSAGE, SIGNAL, STOPPED, Kind
+from rdmadiag.explain.log.kind import (
+    CALL,
+    CRASH,
+    HANGS,
+    IN_WORDS,
+    MESSAGE,
+    SHOWN,
+    SIGNAL,
+    STOPPED,
+    Kind,
+)
 from rdmadiag.explain.log.links import LINK_DOWN, Other
 from rdmadiag.explain.log.settings import BY_SOCKETS
 from rdmadiag.explain.log.templates import facts_of
@@ -156,9 +166,9 @@ def is_earlier(one: tuple[str, float], other: tuple[str, float]) -> bool:
 def in_time(groups: list[Group]) -> list[Group]:
     """By the clock where all have the same one, else by line: logs of ranks may follow each other.
 
-    A clock of whole seconds leaves the order of lines within one.
+    A clock of whole seconds leaves the order of lines within one. What a listing shows comes first.
     """
-    ordered = sorted(groups, key=lambda each: each.number)
+    ordered = sorted(groups, key=lambda each: (each.meaning.what != SHOWN, each.number))
     kinds = {each.clock[0] if each.clock else None for each in ordered}
     if len(kinds) == 1 and None not in kinds:
         return sorted(ordered, key=lambda each: each.clock[1] if each.clock else 0.0)

@@ -34,7 +34,9 @@ OF_NO_RDMA: Final = frozenset(
     }
 )
 """Causes of which no line is RDMA's, however much trouble it names."""
-EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED})
+SHOWN: Final = "shown"
+"""What a line of a listing is that shows what is wrong (explain.pasted)."""
+EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED, SHOWN})
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})
 """What is no failure that is known: it may be one."""

@@ -1,0 +1,50 @@
+"""What explain.pasted reads of a paste, among what its lines say.
+
+What a listing shows is the state in which a host is, and what failed in it followed: it comes
+first. Where it may be as it should be (a port without a cable, a bridge that redirects), it counts
+where nothing failed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rdmadiag.explain.causes import all_stated
+from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.kind import OF_NO_RDMA, SHOWN, Found, Kind
+from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.recall import fits
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.collector import Collector
+    from rdmadiag.explain.pasted.session import Shown
+
+_LEAST = (Found.NOTHING, Found.NOTE, Found.UNKNOWN)
+
+
+def read_pasted(collector: "Collector", text: bytes) -> "Sequence[Shown]":
+    """Add what is certain; what is not is returned."""
+    from rdmadiag.explain.pasted import shown
+
+    several = list(shown(text.decode("utf-8", "replace")))
+    for each in several:
+        if each.is_certain:
+            _add(collector, each)
+    return [each for each in several if not each.is_certain]
+
+
+def add_possible(collector: "Collector", several: "Sequence[Shown]") -> None:
+    """The first of them, if nothing else has failed."""
+    if several and collector.found in _LEAST and not collector.has_reason_apart:
+        _add(collector, several[0])
+
+
+def _add(collector: "Collector", each: "Shown") -> None:
+    found = fields(each.line.text)
+    at = found.platform if fits(each.causes[0], found.platform) else "darwin"
+    found = replace(found, platform=at, stage=None, errno=None, status=None)
+    meaning = Meaning(Kind.FAILURE, SHOWN, found, all_stated(each.causes), ())
+    if each.causes[0] in OF_NO_RDMA:
+        collector.note_apart(each.line.number, meaning)
+    else:
+        collector.add(each.line.number, meaning)

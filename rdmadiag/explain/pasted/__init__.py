@@ -1,0 +1,34 @@
+"""Listings and sessions of a terminal: what they show of a host, though no line says so.
+
+Whoever asks for help pastes what ibstat, ethtool or show_gids print. Each file reads some of
+these listings; all are pure functions on the parts of the paste.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from rdmadiag.explain.pasted.session import Shown, parts
+
+
+def shown(text: str) -> Iterator[Shown]:
+    """What the listings of a paste show to be wrong, each kind of it once."""
+    from rdmadiag.explain.pasted.beside import of_others
+    from rdmadiag.explain.pasted.counters import of_counters
+    from rdmadiag.explain.pasted.gid_rows import of_gids
+    from rdmadiag.explain.pasted.host_state import of_host
+    from rdmadiag.explain.pasted.macs import of_macs
+    from rdmadiag.explain.pasted.ports import of_ports
+
+    several = parts(text)
+    seen = set[tuple[str, ...]]()
+    for each in chain(
+        of_others(several),
+        of_macs(several),
+        of_ports(several),
+        of_gids(several),
+        of_counters(several),
+        of_host(several),
+    ):
+        if each.causes not in seen:
+            seen.add(each.causes)
+            yield each

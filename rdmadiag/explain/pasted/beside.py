@@ -1,0 +1,29 @@
+"""What listings show that is none of RDMA: Slurm's accounting, GPUs, a BMC's log of events."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.late import late
+
+_OUT_OF_MEMORY: Final = late(r"\s*[\d_]+(?:\.\S+)?\s.*\bOUT_OF_ME")
+_TIMEOUT: Final = late(r"\s*[\d_]+\s.*\bTIMEOUT\b")
+_GPU: Final = late(
+    r"\s*Remapping Failure Occurred\s*: Yes|\s*(?:DRAM|SRAM) Uncorrectable\w*\s*: [1-9]"
+    r"|\s*GPU requires reset\s*: Yes|\|.*\bERR!"
+)
+_MEMORY: Final = late(r".*\bUncorrectable (?:machine check|ECC|memory)\b.*\bAsserted\b", 2)
+
+
+def of_others(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, in order."""
+    for part in several:
+        for line in part.lines:
+            if "sacct" in part.command and _OUT_OF_MEMORY.match(line.text):
+                yield Shown(("killed-for-memory",), line)
+            elif "sacct" in part.command and _TIMEOUT.match(line.text):
+                yield Shown(("job-ended",), line)
+            elif _GPU.match(line.text):
+                yield Shown(("gpu-fault",), line)
+            elif _MEMORY.match(line.text):
+                yield Shown(("host-memory-failed",), line)

@@ -1,0 +1,102 @@
+"""Counters that rise between two readings of one paste: perfquery, ethtool -S, rdma statistic.
+
+The names are those of infiniband-diags (perfquery.c), of mlx5's ethtool counters
+(Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst) and of
+/sys/class/infiniband/*/ports/*/counters and hw_counters.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.late import late
+
+_ROW: Final = late(r"\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
+_PAIRS: Final = late(r"^link (\S+) (?=\w+ \d+ \w+ \d+)")
+_OBJECT: Final = late(
+    r"(?:-S|--statistics)\s+(\S+)|\b(?:link|-C|-d|-Ca)\s+([a-z]\w*_?\d\S*)|\b(mlx\d_\d+|ib\d+)\b"
+)
+_WAITS: Final = late(r"\bsleep (\d+)")
+
+_OF_THE_CABLE: Final = late(
+    r"SymbolErrorCounter|LinkErrorRecoveryCounter|PortRcvErrors|LocalLinkIntegrityErrors"
+    r"|symbol_error|link_error_recovery|port_rcv_errors|local_link_integrity_errors"
+    r"|rx_symbol_err_phy|rx_crc_errors_phy|rx_pcs_symbol_err_phy|rx_err_lane_\d_phy|rx_crc_errors"
+)
+_OF_FLAPS: Final = late(r"LinkDownedCounter|link_downed|link_down_events_phy|carrier_down_count")
+_STORM: Final = late(r"[rt]x_pause_storm_(?:warning|error)_events")
+_STORM_ENDED: Final = late(r"[rt]x_pause_storm_error_events")
+_PAUSED: Final = late(r"[rt]x_(?:prio\d|global)_pause_duration")
+_LOST: Final = late(
+    r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
+    r"|implied_nak_seq_err"
+)
+FEW: Final = 10  # errors of a link, below which nothing is said
+OFTEN: Final = 50  # losses of a link since the driver started
+MANY: Final = 100  # packets
+PAUSED: Final = 0.3  # of the time between two readings
+MICROSECOND: Final = 1e-6
+
+
+class _Read(NamedTuple):
+    first: int
+    last: int
+    line: Line  # of the last
+    seconds: int | None  # between both, as the command says
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether what rises is microseconds of so large a part of that time."""
+        paused = (self.last - self.first) * MICROSECOND
+        return bool(self.seconds) and paused >= PAUSED * (self.seconds or 1)
+
+
+def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first."""
+    read = _all(several)
+    for (_, _, name), each in read.items():
+        rise = each.last - each.first
+        if (_STORM_ENDED.fullmatch(name) and each.last) or (_STORM.fullmatch(name) and rise):
+            yield Shown(("pause-storm",), each.line)
+        elif _PAUSED.fullmatch(name) and each.is_paused:
+            yield Shown(("pause-storm", "slow-path"), each.line)
+    for (_, _, name), each in read.items():
+        rise = each.last - each.first
+        if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:
+            yield Shown(("cable-or-module", "link-flaps"), each.line)
+        elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
+            yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))
+        elif _LOST.fullmatch(name) and rise >= MANY:
+            yield Shown(("slow-path", "pause-storm", "cable-or-module"), each.line, False)
+
+
+def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:
+    """By host, device and name; without those that one command prints of several devices."""
+    found: dict[tuple[str, str, str], _Read] = {}
+    for part in several:
+        waits = _WAITS.search(part.command)
+        seconds = int(waits[1]) if waits else None
+        what = _OBJECT.search(part.command)
+        device = next(filter(None, what.groups()), "") if what else ""
+        rows = list(_rows(part, device))
+        times = Counter((device, name) for device, name, _, _ in rows)
+        for of, name, value, line in rows:
+            key = (part.host, of, name)
+            if times[of, name] > 1:
+                continue
+            before = found.get(key)
+            first = before.first if before else value
+            found[key] = _Read(first, value, line, seconds if before else None)
+    return found
+
+
+def _rows(part: Part, device: str) -> Iterator[tuple[str, str, int, Line]]:
+    for line in part.lines:
+        if row := _ROW.match(line.text):
+            yield device, row[1], int(row[2]), line
+        elif link := _PAIRS.match(line.text):
+            words = line.text.split()[2:]
+            for name, value in zip(words[::2], words[1::2], strict=False):
+                if value.isdigit():
+                    yield link[1], name, int(value), line

@@ -1,0 +1,74 @@
+"""GIDs as show_gids and ibv_devinfo -v list them."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv6Address
+from typing import Final, NamedTuple
+
+from rdmadiag.explain.pasted.session import Line, Part, Shown, hosts_of
+from rdmadiag.late import late
+
+_ROW: Final = late(
+    r"(\S+)\s+(\d+)\s+(\d+)\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+(?:([\d.]+)\s+)?(v[12])\b"
+)
+_MAC_DEVICE: Final = late(r"\s*hca_id:\s*(rdma_en\d+)")
+_MAC_ROW: Final = late(r"\s*GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)")
+_PICKS: Final = late(r"\b(?:grep|head|tail|awk|sed)\b")
+
+
+class _Gid(NamedTuple):
+    row: int
+    gid: IPv6Address
+    version: str
+    line: Line
+
+    @property
+    def family(self) -> str:
+        if self.gid.is_link_local:
+            return "link-local"
+        return "IPv4" if self.gid.ipv4_mapped else "IPv6"
+
+
+def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first."""
+    tables = _tables(several)
+    for rows in tables.values():
+        if all(row.gid.is_link_local for row in rows):
+            yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line)
+    yield from _of_macs(several)
+    if hosts_of(several) > 1:
+        yield from _of_two_hosts(tables)
+
+
+def _tables(several: Sequence[Part]) -> dict[tuple[str, str], list[_Gid]]:
+    """By host and device; only whole ones."""
+    found: dict[tuple[str, str], list[_Gid]] = {}
+    for part in several:
+        if _PICKS.search(part.command):
+            continue
+        for line in part.lines:
+            if row := _ROW.match(line.text):
+                gid = _Gid(int(row[3]), IPv6Address(row[4]), row[6], line)
+                found.setdefault((part.host, row[1]), []).append(gid)
+    return found
+
+
+def _of_two_hosts(tables: dict[tuple[str, str], list[_Gid]]) -> Iterator[Shown]:
+    """A row of one device that is of another kind on another host."""
+    seen: dict[tuple[str, int], _Gid] = {}
+    for (_, device), rows in tables.items():
+        for row in rows:
+            other = seen.setdefault((device, row.row), row)
+            if (other.family, other.version) != (row.family, row.version):
+                yield Shown(("gid-index-or-family", "gid-families-differ"), row.line, False)
+
+
+def _of_macs(several: Sequence[Part]) -> Iterator[Shown]:
+    for part in several:
+        device, rows = "", list[tuple[str, Line]]()
+        for line in (*part.lines, Line(0, "hca_id: rdma_en0")):
+            if found := _MAC_DEVICE.match(line.text):
+                if device and rows and all(gid.startswith("fe80") for gid, _ in rows):
+                    yield Shown(("no-ipv4-gid", "gid-does-not-route"), rows[0][1])
+                device, rows = found[1], []
+            elif row := _MAC_ROW.match(line.text):
+                rows.append((row[2], line))

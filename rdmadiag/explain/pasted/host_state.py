@@ -1,0 +1,120 @@
+"""What listings show of a host beside its ports: modules, neighbours, filters, PCI Express.
+
+lsmod(8), ip-neighbour(8), iptables(8), nft(8), lspci(8), ethtool(8) --module-info, and rdma(8) of
+network namespaces.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.late import late
+
+_LSMOD: Final = late(r"\blsmod\b.*\bgrep\b")
+MODULES: Final = {
+    "peermem": ("gdr-off",),
+    "nv_peer_mem": ("gdr-off",),
+    "ib_uverbs": ("ib-uverbs-not-loaded",),
+    "rdma_ucm": ("rdma-ucm-not-loaded",),
+    "gdrdrv": ("gdrdrv-missing",),
+}
+"""By a part of a module's name: what it means that lsmod does not list it."""
+_NEIGHBOUR: Final = late(r"\s*(?:\d+\.){3}\d+ (?:dev \S+ )?(?:used \S+ )?(?:FAILED|INCOMPLETE)\b")
+_DROPS: Final = late(
+    r"\s*(\d+[KMG]?)\s+\d+[KMG]?\s+(?:DROP|REJECT)\s+(?:udp|17)\s+.*?(dpt:4791|dpts:\d+:\d+)?\s*$"
+)
+_NFT: Final = late(r"\s*udp dport (?:\{[^}]*)?\b4791\b.*\b(?:drop|reject)\b")
+_LIMITED: Final = late(
+    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth, limited by .*\(capable of ([\d.]+)"
+)
+_DOWNGRADED: Final = late(r"\s*LnkSta:.*\(downgraded\)")
+_OTHER_CARD: Final = late(r"[0-9a-f:.]{7,12} (?!Ethernet|Infiniband|Network)\w[\w/ ]+: ")
+_REDIRECTS: Final = late(r"\s*ACSCtl:.*\bReqRedir\+")
+_HOT: Final = late(r"\s*Module temperature high alarm\s*: On\s*$")
+_DARK: Final = late(
+    r"\s*(?:Laser (?:rx|tx|output|bias|receiver)?.*|Rcvr signal avg optical power.*|Rx power.*)"
+    r"low alarm.*: On\s*$",
+)
+_EXCLUSIVE: Final = late(r"\s*netns exclusive\b")
+_IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
+_PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
+_CHILD: Final = late(r"\s*(?:\d+: )?\w+\.([0-9a-f]{4})@\w+:? ")
+HALF: Final = 0.5  # of the bandwidth that the adapter is capable of
+MEMBERSHIP: Final = 0x7FFF  # of a P_Key without the bit of full membership
+
+
+def of_host(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first."""
+    yield from _of_filters(several)
+    yield from _of_namespaces(several)
+    yield from _of_partitions(several)
+    for part in several:
+        yield from _of_lines(part)
+    yield from _of_modules(several)
+
+
+def _of_lines(part: Part) -> Iterator[Shown]:
+    is_network = True
+    for line in part.lines:
+        if _OTHER_CARD.match(line.text):
+            is_network = False
+        elif line.text[:1].isalnum() and " controller" in line.text:
+            is_network = True
+        if _HOT.match(line.text):
+            yield Shown(("too-hot", "cable-or-module"), line)
+        elif _DARK.match(line.text):
+            yield Shown(("cable-or-module", "link-lost"), line)
+        elif _NEIGHBOUR.match(line.text):
+            yield Shown(("peer-unreachable", "no-path"), line, False)
+        elif _DOWNGRADED.match(line.text) and is_network:
+            yield Shown(("slow-path", "pcie-error"), line, False)
+        elif _REDIRECTS.match(line.text):
+            yield Shown(("acs-or-iommu", "slow-path"), line, False)
+        elif (found := _LIMITED.match(line.text)) and float(found[1]) < HALF * float(found[2]):
+            yield Shown(("slow-path", "pcie-error"), line, False)
+
+
+def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:
+    for part in several:
+        if not _LSMOD.search(part.command):
+            continue
+        names = {line.text.split()[0] for line in part.lines if line.text.split()}
+        for module, causes in MODULES.items():
+            if module in part.command and not any(module in name for name in names):
+                number = part.lines[0].number - 1 if part.lines else 1
+                yield Shown(causes, Line(number, part.command), False)
+
+
+def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:
+    """A rule that drops RoCE, and one of all UDP whose packets have become more."""
+    seen: dict[str, str] = {}
+    for part in several:
+        for line in part.lines:
+            found = _DROPS.match(line.text)
+            if _NFT.match(line.text) or (found and found[2] == "dpt:4791" and found[1] != "0"):
+                yield Shown(("firewall", "roce-port-dropped"), line)
+            elif found and not found[2]:
+                rule = line.text.split(None, 2)[2]
+                if seen.setdefault(rule, found[1]) != found[1]:
+                    yield Shown(("firewall", "roce-port-dropped"), line)
+
+
+def _of_namespaces(several: Sequence[Part]) -> Iterator[Shown]:
+    rows = [line for part in several for line in part.lines if _EXCLUSIVE.match(line.text)]
+    if rows and any(_IN_ANOTHER.search(part.command) and part.lines for part in several):
+        yield Shown(("device-in-other-netns", "device-absent"), rows[0])
+
+
+def _of_partitions(several: Sequence[Part]) -> Iterator[Shown]:
+    """A child of IPoIB whose partition the host's port is no member of."""
+    of: dict[str, set[int]] = {}
+    for part in several:
+        for line in part.lines:
+            if "pkey" in part.command and (found := _PKEY.match(line.text)):
+                of.setdefault(part.host, set()).add(int(found[1], 16) & MEMBERSHIP)
+    for part in several:
+        for line in part.lines:
+            found = _CHILD.match(line.text)
+            keys = of.get(part.host)
+            if found and keys and int(found[1], 16) & MEMBERSHIP not in keys:
+                yield Shown(("pkey-index", "multicast-refused"), line)

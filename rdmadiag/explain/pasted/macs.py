@@ -1,0 +1,55 @@
+"""What macOS lists: ifconfig(8), system_profiler(8), rdma_ctl."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Interface, IPv4Network
+from typing import Final
+
+from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.late import late
+
+_OF_RDMA: Final = late(r"\brdma_|\bibv_|\bjaccl\b")
+_MEMBER: Final = late(r"\s*member: en\d+ ")
+_INTERFACE: Final = late(r"(\w+\d+): flags=")
+_NAMED: Final = late(r"\bifconfig (en\d+)\b")
+_INET: Final = late(r"\s*inet ([\d.]+) netmask 0x([0-9a-f]{8})\b")
+_UP_TO: Final = late(r"\s*Speed: Up to (\d+) Gb/s")
+FASTEST_4: Final = 40  # Gb/s of Thunderbolt 4
+
+
+def of_macs(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first; nothing of a paste that is not about RDMA."""
+    if not any(
+        _OF_RDMA.search(text)
+        for part in several
+        for text in (part.command, *(line.text for line in part.lines))
+    ):
+        return
+    for part in several:
+        if "rdma_ctl" in part.command:
+            for line in part.lines:
+                if line.text.strip().lower() == "disabled":
+                    yield Shown(("rdma-disabled",), line)
+        speeds = [(int(f[1]), line) for line in part.lines if (f := _UP_TO.match(line.text))]
+        if speeds and max(speeds)[0] <= FASTEST_4:
+            yield Shown(("thunderbolt-4",), speeds[0][1])
+        for line in part.lines:
+            if _MEMBER.match(line.text):
+                yield Shown(("port-in-bridge", "no-ipv4-gid"), line)
+                break
+    yield from _of_subnets(several)
+
+
+def _of_subnets(several: Sequence[Part]) -> Iterator[Shown]:
+    """Two ports of one host in one subnet."""
+    seen: dict[tuple[str, IPv4Network], str] = {}
+    for part in several:
+        named = _NAMED.search(part.command)
+        name = named[1] if named else ""
+        for line in part.lines:
+            if found := _INTERFACE.match(line.text):
+                name = found[1]
+            elif (found := _INET.match(line.text)) and name.startswith("en"):
+                bits = int(found[2], 16).bit_count()
+                subnet = IPv4Interface(f"{found[1]}/{bits}").network
+                if seen.setdefault((part.host, subnet), name) != name:
+                    yield Shown(("shared-subnet", "no-route"), line)

@@ -1,0 +1,143 @@
+"""Ports as ibstat, ibv_devinfo, ibdev2netdev, rdma(8) and mlxconfig list them in one paste.
+
+ibstat is of infiniband-diags, ibv_devinfo of rdma-core (libibverbs/examples/devinfo.c), and
+ibdev2netdev, show_gids and mlxconfig are of the vendor's tools. A port that is down is a sign of
+explain.log; here is what shows by comparison.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.late import late
+
+_DEVICE: Final = late(r"CA '(\S+)'|\s*hca_id:\s*(\S+)|Infiniband device '(\S+)'")
+_PORT: Final = late(r"\s*[Pp]ort:?\s+(\d+):?\s*$")
+_FIELD: Final = late(
+    r"\s*(State|Rate|Link layer|CA type|state|active_mtu|link_layer|rate)"
+    r":\s+(\S.*?)\s*$"
+)
+_MAPS: Final = late(r"(\S+) port (\d+) ==> (\S+) \((Up|Down)\)\s*$")
+_SECOND: Final = late(r"f[1-9](?:np\d+)?$|np[1-9]$|d1$")
+"""A netdev of the second port of a card: often without a cable."""
+_TYPE: Final = late(r"\s*(?:\*\s*)?LINK_TYPE_P\d\s+(?:\S+\s+)?(ETH|IB)\(\d\)")
+_SDR: Final = late(r"\s*10(?: Gb/sec \(4X SDR\))?\s*$|.*\(1X ")
+_ADAPTER: Final = late(r"MT4\d{3}$")  # of FDR and faster
+_ROCE: Final = late(
+    r"link ((?:mlx\d_|bnxt_re|irdma|roce|rocep|rxe)\w*/\d+) state ACTIVE physical_state LINK_UP\s*$"
+)
+"""rdma(8), of a device with Ethernet below it, whose netdev is not to be seen."""
+_CONFIGURED: Final = late(r"IB/RoCE v1|RoCE v2")
+MOST: Final = 3  # of several ports that are up, of which one is not
+
+
+class Field(NamedTuple):
+    """What a line says of a port."""
+
+    value: str
+    line: Line
+
+
+@dataclass
+class _Port:
+    """By the names of the fields in the listings."""
+
+    host: str
+    kind: str = ""  # of the adapter
+    state: Field | None = None
+    link_layer: Field | None = None
+    rate: Field | None = None
+    active_mtu: Field | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.state is not None and "active" in self.state.value.lower()
+
+    @property
+    def layer(self) -> str:
+        return self.link_layer.value if self.link_layer else ""
+
+
+def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first."""
+    listed = list(_listed(several))
+    yield from _of_types(several, listed)
+    yield from _of_mtus(listed)
+    for port in listed:
+        rate = port.rate if port.is_active else None
+        is_new = rate and (_ADAPTER.match(port.kind) or "SDR" in rate.value)
+        if rate and is_new and _SDR.match(rate.value):
+            yield Shown(("cable-or-module", "slow-path"), rate.line)
+    yield from _of_netdevs(several)
+    yield from _of_modes(several)
+    yield from _of_one_that_is_down(several)
+
+
+def _listed(several: Sequence[Part]) -> Iterator[_Port]:
+    for part in several:
+        port, kind = _Port(part.host), ""
+        for line in part.lines:
+            found = _FIELD.match(line.text)
+            name, value = (found[1].lower().replace(" ", "_"), found[2]) if found else ("", "")
+            is_next = name == "state" and port.state
+            if is_next or _DEVICE.match(line.text) or _PORT.match(line.text):
+                if port.state or port.active_mtu:
+                    yield port
+                kind = "" if _DEVICE.match(line.text) else kind
+                port = _Port(part.host, kind)
+            if name == "ca_type":
+                port.kind = kind = value
+            elif name:
+                setattr(port, name, Field(value, line))
+        if port.state or port.active_mtu:
+            yield port
+
+
+def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
+    """Of active ports of Ethernet, where two hosts have different ones."""
+    of = [each for each in listed if each.is_active and each.layer == "Ethernet"]
+    hosts = {each.host: each.active_mtu for each in of if each.active_mtu}
+    if len({mtu.value for mtu in hosts.values()}) > 1:
+        least = min(hosts.values(), key=lambda mtu: int(mtu.value.split()[0]))
+        yield Shown(("mtu-mismatch", "mtu-too-large"), least.line)
+
+
+def _of_types(several: Sequence[Part], listed: Sequence[_Port]) -> Iterator[Shown]:
+    """A port that is set to Ethernet, and has no link, beside ones of InfiniBand."""
+    layers = {each.layer for each in listed if each.is_active}
+    down = {each.host for each in listed if each.state and not each.is_active}
+    for part in several:
+        for line in part.lines:
+            found = _TYPE.match(line.text)
+            other = {"ETH": "InfiniBand", "IB": "Ethernet"}[found[1]] if found else ""
+            if found and part.host in down and other in layers:
+                yield Shown(("port-type-other", "port-down"), line)
+
+
+def _of_netdevs(several: Sequence[Part]) -> Iterator[Shown]:
+    for part in several:
+        for line in part.lines:
+            if _ROCE.match(line.text):
+                yield Shown(("netdev-in-other-netns", "gid-without-netdev"), line)
+
+
+def _of_modes(several: Sequence[Part]) -> Iterator[Shown]:
+    """cma_roce_mode of several hosts."""
+    of: dict[str, Line] = {}
+    for part in several:
+        if "cma_roce_mode" in part.command:
+            for line in part.lines:
+                if _CONFIGURED.fullmatch(line.text.strip()):
+                    of[line.text.strip()] = line
+    if len(of) > 1:
+        yield Shown(("gid-types-differ", "no-path"), min(of.values()))
+
+
+def _of_one_that_is_down(several: Sequence[Part]) -> Iterator[Shown]:
+    for part in several:
+        rows = [(found, line) for line in part.lines if (found := _MAPS.match(line.text))]
+        down = [(found, line) for found, line in rows if found[4] == "Down"]
+        first = [line for found, line in down if not _SECOND.search(found[3]) and found[2] == "1"]
+        if len(first) == len(down) and first and len(rows) - len(down) >= MOST * len(down):
+            yield Shown(("port-down", "link-lost", "cable-or-module"), first[0], False)

@@ -1,0 +1,78 @@
+"""What somebody pastes of a terminal, as the commands that were run and what each printed.
+
+>>> [(part.host, part.command) for part in parts("[root@n1 ~]# ibstat\\n\\tState: Active\\n")]
+[('n1', 'ibstat')]
+>>> parts("user@mini ~ % rdma_ctl status\\ndisabled\\n")[0].lines
+(Line(number=2, text='disabled'),)
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rdmadiag.late import late
+
+LONGEST: Final = 400  # characters of a line that is looked at
+_PROMPT: Final = late(
+    r"\s*(?:\([\w.-]+\) ?)?(?:"
+    r"\[(?:[\w.-]+@)?(?P<bracket>[\w.-]+)[ :][^\]]{0,80}\] ?[#$]"  # of Red Hat's bash
+    r"|[\w.-]+@(?P<colon>[\w.-]+):[^#$%]{0,80}[#$]"  # of Debian's
+    r"|[\w.-]+@(?P<percent>[\w.-]+) \S{1,80} %"  # of zsh on a Mac
+    r"|\$(?= \w))"
+    r"(?: +(?P<command>.*))?$"
+)
+_ELSEWHERE: Final = late(
+    r"\bssh (?:-\S+ )*(?:\w[\w.-]*@)?(?P<host>[\w.-]+) +['\"]?(?P<command>\S.*)"
+)
+
+
+class Line(NamedTuple):
+    """One that a command printed."""
+
+    number: int  # from 1
+    text: str
+
+
+class Part(NamedTuple):
+    """A command, and what it printed; of what stands above the first prompt both are empty."""
+
+    host: str
+    command: str
+    lines: tuple[Line, ...]
+
+
+class Shown(NamedTuple):
+    """What a listing shows to be wrong."""
+
+    causes: tuple[str, ...]  # labels, the likeliest first
+    line: Line
+    is_certain: bool = True  # else only where nothing else in the text has failed
+
+
+def parts(text: str) -> tuple[Part, ...]:
+    """All of it, in order; one without prompts is one part."""
+    return tuple(_parts(text))
+
+
+def _parts(text: str) -> Iterator[Part]:
+    host = command = ""
+    lines: list[Line] = []
+    for number, whole in enumerate(text.splitlines(), 1):
+        line = whole[:LONGEST]
+        found = _PROMPT.match(line)
+        if not found:
+            lines.append(Line(number, line))
+            continue
+        if command or lines:
+            yield Part(host, command, tuple(lines))
+        lines = []
+        host = found["bracket"] or found["colon"] or found["percent"] or host
+        command = (found["command"] or "").strip()
+        if there := _ELSEWHERE.search(command):
+            host, command = there["host"], there["command"]
+    if command or lines:
+        yield Part(host, command, tuple(lines))
+
+
+def hosts_of(several: Sequence[Part]) -> int:
+    """How many hosts have a prompt."""
+    return len({part.host for part in several if part.host})
