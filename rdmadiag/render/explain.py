@@ -28,6 +28,8 @@ from rdmadiag.explain.log.account import (
 from rdmadiag.explain.log.kind import (
     ENDED,
     IN_WORDS,
+    LISTED,
+    MAY_BE,
     MESSAGE,
     PROGRAM_ERROR,
     STOPPED,
@@ -190,6 +192,8 @@ def _said(account: Account, first: Failure) -> str:
 def _placed(failure: Failure) -> str:
     """What failed, and where if the line or its message says so."""
     what = printable(_what(failure))
+    if failure.what in LISTED:
+        return f"{what} ({printable(failure.device)})" if failure.device else what
     is_placed = failure.stage or failure.device or failure.tool != NO_TOOL
     return f"{_where(failure)}: {what}" if is_placed or failure.what != MESSAGE else what
 
@@ -215,6 +219,9 @@ def _what(failure: Failure) -> str:
         return "the log ends here, with no result and no error"
     if failure.what == ENDED:
         return "the job ended, and the log does not say by what"
+    if failure.what in LISTED:
+        says = "this may be what is wrong" if failure.what == MAY_BE else "a listing shows it"
+        return f"{says}: {failure.causes[0].text.removeprefix('perhaps ')}"
     call = f"{failure.call} failed" if failure.call else "failed"
     if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"

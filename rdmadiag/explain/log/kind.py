@@ -36,9 +36,12 @@ OF_NO_RDMA: Final = frozenset(
 """Causes of which no line is RDMA's, however much trouble it names."""
 SHOWN: Final = "shown"
 """What a line of a listing is that shows what is wrong (explain.pasted)."""
-EXACT: Final = frozenset({"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED, SHOWN})
+MAY_BE: Final = "shown-perhaps"
+"""The same, where it may be as it should be."""
+LISTED: Final = frozenset({SHOWN, MAY_BE})
+EXACT: Final = LISTED | {"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED}
 """Their status says what it was, or there are no words: none add to it."""
-UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED})
+UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED, MAY_BE})
 """What is no failure that is known: it may be one."""
 
 

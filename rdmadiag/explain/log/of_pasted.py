@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.explain.causes import all_stated
 from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.kind import OF_NO_RDMA, SHOWN, Found, Kind
+from rdmadiag.explain.log.kind import MAY_BE, OF_NO_RDMA, SHOWN, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.recall import fits
 
@@ -43,7 +43,8 @@ def _add(collector: "Collector", each: "Shown") -> None:
     found = fields(each.line.text)
     at = found.platform if fits(each.causes[0], found.platform) else "darwin"
     found = replace(found, platform=at, stage=None, errno=None, status=None)
-    meaning = Meaning(Kind.FAILURE, SHOWN, found, all_stated(each.causes), ())
+    what = SHOWN if each.is_certain else MAY_BE
+    meaning = Meaning(Kind.FAILURE, what, found, all_stated(each.causes), ())
     if each.causes[0] in OF_NO_RDMA:
         collector.note_apart(each.line.number, meaning)
     else:

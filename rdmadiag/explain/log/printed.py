@@ -33,6 +33,9 @@ NOT_OUTPUT: Final = late(
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
     r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
+    # what was typed at a prompt: bash's of Red Hat and of Debian, zsh's of a Mac
+    r"|^\s*(?:\[[\w.-]+@[\w.-]+ [^\]]{1,80}\]|[\w.-]+@[\w.-]+:[~/][^#$ ]{0,80})[#$] "
+    r"|^\s*[\w.-]+@[\w.-]+ [~/]\S{0,80} % "
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 

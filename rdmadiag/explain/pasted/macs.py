@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 from typing import Final
 
-from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _OF_RDMA: Final = late(r"\brdma_|\bibv_|\bjaccl\b")
@@ -13,6 +13,9 @@ _INTERFACE: Final = late(r"(\w+\d+): flags=")
 _NAMED: Final = late(r"\bifconfig (en\d+)\b")
 _INET: Final = late(r"\s*inet ([\d.]+) netmask 0x([0-9a-f]{8})\b")
 _UP_TO: Final = late(r"\s*Speed: Up to (\d+) Gb/s")
+_DEVICE: Final = late(r"\s*hca_id:\s*(rdma_en\d+)")
+_DOWN: Final = late(r"\s*state:\s+PORT_DOWN\b")
+_NAMES: Final = late(r"\"(rdma_en\d+)\"")
 FASTEST_4: Final = 40  # Gb/s of Thunderbolt 4
 
 
@@ -36,7 +39,26 @@ def of_macs(several: Sequence[Part]) -> Iterator[Shown]:
             if _MEMBER.match(line.text):
                 yield Shown(("port-in-bridge", "no-ipv4-gid"), line)
                 break
+    yield from _of_ports(several)
     yield from _of_subnets(several)
+
+
+def _of_ports(several: Sequence[Part]) -> Iterator[Shown]:
+    """A port that is down, and that something else than the listing names."""
+    down: dict[str, Line] = {}
+    named = set[str]()
+    for part in several:
+        device = ""
+        for line in part.lines:
+            if found := _DEVICE.match(line.text):
+                device = found[1]
+            elif device and _DOWN.match(line.text):
+                down[device] = line
+            else:
+                named.update(_NAMES.findall(line.text))
+    for device, line in down.items():
+        if device in named:
+            yield Shown(("port-down", "cables-mixed-up"), line)
 
 
 def _of_subnets(several: Sequence[Part]) -> Iterator[Shown]:

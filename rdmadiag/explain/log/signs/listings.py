@@ -39,7 +39,8 @@ SIGNS: Final = (
         LISTED_DOWN,
         Kind.FAILURE,
         Stage.OPEN,
-        r"^\s*state: +(?:down$|port_down \(1\))|^\w+ port \d+ ==> \w+ \(down\)$",
+        r"^\s*state: +(?:down$|port_down \(1\))|^\w+ port \d+ ==> \w+ \(down\)$"
+        r"|^(?:\d+/\d+: )?link \w+/\d+:? .{0,160}\bstate down\b",
         ("port-down", "link-lost", "no-subnet-manager"),
         (DEVICES, _IBSTAT),
     ),

@@ -1,0 +1,347 @@
+"""Listings of a terminal: a healthy one, and the one thing in it that is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmadiag.explain.pasted import shown
+from rdmadiag.explain.pasted.session import hosts_of, parts
+
+ON_N1, ON_N2 = "[root@n1 ~]# ", "[root@n2 ~]# "
+
+
+def first(text: str) -> tuple[str, int, bool] | None:
+    """The first cause of what is shown first, the number of its line, and whether it is certain."""
+    return next(((e.causes[0], e.line.number, e.is_certain) for e in shown(text)), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "command"),
+    [
+        ("[root@n1 ~]# ibstat mlx5_0", "n1", "ibstat mlx5_0"),
+        ("user@n1:~/run$ show_gids", "n1", "show_gids"),
+        ("user@studio ~ % ibv_devices", "studio", "ibv_devices"),
+        ("root@n1:~# ssh n2 'ibstat'", "n2", "ibstat'"),
+        ("$ ibstat", "", "ibstat"),
+        ("[root@n1 ~]#", "n1", ""),
+    ],
+)
+def test_a_prompt_names_the_host_and_the_command(line: str, host: str, command: str) -> None:
+    (part,) = parts(f"{line}\nprinted\n")
+    assert (part.host, part.command, [each.text for each in part.lines]) == (
+        host,
+        command,
+        ["printed"],
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[node1:0] NCCL INFO $ 3", "[12:01:02] a line # remark", "a@b.c wrote: 5 % less", "# ok"],
+)
+def test_a_line_of_a_log_is_no_prompt(line: str) -> None:
+    assert hosts_of(parts(line)) == 0
+
+
+def readings(name: str, first_: int, last: int, wait: str = "sleep 10; ") -> str:
+    row = f"     {name}: {{}}\n"
+    command = "ethtool -S ens1f0np0"
+    return (
+        f"{ON_N1}{command}\n{row.format(first_)}{ON_N1}{wait}{command}\n{row.format(last)}{ON_N1}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rise", "found"),
+    [
+        ("rx_symbol_err_phy", 10, ("cable-or-module", 4, True)),
+        ("rx_symbol_err_phy", 9, None),
+        ("link_down_events_phy", 1, ("link-flaps", 4, True)),
+        ("tx_pause_storm_warning_events", 1, ("pause-storm", 4, True)),
+        ("rx_prio3_pause_duration", 3_000_000, ("pause-storm", 4, True)),
+        ("rx_prio3_pause_duration", 2_900_000, None),
+        ("out_of_sequence", 100, ("slow-path", 4, False)),
+        ("rx_packets_phy", 10_000_000, None),
+    ],
+)
+def test_a_counter_that_rises_between_two_readings(
+    name: str, rise: int, found: tuple[str, int, bool] | None
+) -> None:
+    assert first(readings(name, 7, 7 + rise)) == found
+
+
+def test_how_long_a_pause_was_is_a_share_of_a_time_that_is_known() -> None:
+    assert first(readings("rx_prio3_pause_duration", 7, 9_000_000, wait="")) is None
+
+
+def test_counters_of_several_devices_in_one_loop_are_no_two_readings() -> None:
+    loop = "for i in eth1 eth2; do ethtool -S $i; done"
+    rows = "     rx_symbol_err_phy: 1\n     rx_symbol_err_phy: 9000\n"
+    assert first(f"{ON_N1}{loop}\n{rows}{ON_N1}{loop}\n{rows}") is None
+
+
+def test_counters_of_two_devices_are_not_compared() -> None:
+    text = readings("rx_symbol_err_phy", 1, 9000)
+    assert first(text.replace("sleep 10; ethtool -S ens1f0np0", "ethtool -S ens2f0np0")) is None
+
+
+def test_an_error_event_of_a_storm_is_one_without_a_second_reading() -> None:
+    row = "     tx_pause_storm_error_events: {}\n"
+    assert first(f"{ON_N1}ethtool -S eth1\n{row.format(7)}") == ("pause-storm", 2, True)
+    assert first(f"{ON_N1}ethtool -S eth1\n{row.format(0)}") is None
+
+
+def test_perfquery_fills_with_dots() -> None:
+    row = "SymbolErrorCounter:..............{}\n"
+    text = f"{ON_N1}perfquery\n{row.format(2114)}{ON_N1}sleep 60; perfquery\n{row.format(3902)}"
+    assert first(text) == ("cable-or-module", 4, True)
+
+
+def ibstat(state: str = "Active", rate: str = "200", layer: str = "InfiniBand") -> str:
+    return (
+        f"CA 'mlx5_0'\n\tCA type: MT4123\n\tPort 1:\n\t\tState: {state}\n"
+        f"\t\tPhysical state: LinkUp\n\t\tRate: {rate}\n\t\tLink layer: {layer}\n"
+    )
+
+
+def test_a_link_of_10_gbit_s_is_slow_for_an_adapter_of_today() -> None:
+    assert first(f"{ON_N1}ibstat\n{ibstat()}") is None
+    assert first(f"{ON_N1}ibstat\n{ibstat(rate='10')}") == ("cable-or-module", 7, True)
+    assert first(f"{ON_N1}ibstat\n{ibstat(state='Down', rate='10')}") is None
+    assert first(f"{ON_N1}ibstat\n{ibstat(rate='10').replace('MT4123', 'MT25408')}") is None
+
+
+def devinfo(mtu: str, layer: str = "Ethernet") -> str:
+    return (
+        "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
+        f"\t\t\tactive_mtu:\t\t{mtu}\n\t\t\tlink_layer:\t\t{layer}\n"
+    )
+
+
+def test_two_hosts_with_different_mtus_of_ethernet() -> None:
+    large, small = devinfo("4096 (5)"), devinfo("1024 (3)")
+    two = f"{ON_N1}ibv_devinfo\n{{}}{ON_N2}ibv_devinfo\n{{}}"
+    assert first(two.format(large, large)) is None
+    assert first(two.format(large, small)) == ("mtu-mismatch", 11, True)
+    assert first(two.replace("n2", "n1").format(large, small)) is None
+    of_ib = (devinfo("4096 (5)", "InfiniBand"), devinfo("2048 (4)", "InfiniBand"))
+    assert first(two.format(*of_ib)) is None
+
+
+def test_a_port_that_is_set_to_ethernet_beside_ports_of_infiniband() -> None:
+    down = ibstat(state="Down", layer="Ethernet")
+    asked = f"{ON_N1}ibstat\n{down}{ON_N1}mlxconfig -d /dev/mst/x q\n        LINK_TYPE_P1  ETH(2)\n"
+    assert first(asked) is None
+    assert first(f"{asked}{ON_N2}ibstat\n{ibstat()}") == ("port-type-other", 10, True)
+
+
+def test_a_roce_device_whose_netdev_is_not_seen() -> None:
+    row = "link {} state ACTIVE physical_state LINK_UP {}\n"
+    assert first(row.format("mlx5_3/1", "")) == ("netdev-in-other-netns", 1, True)
+    assert first(row.format("mlx5_3/1", "netdev eth3")) is None
+    assert first(row.format("efa_0/1", "")) is None
+
+
+def test_one_of_many_ports_that_is_down_may_be_meant_so() -> None:
+    rows = "".join(f"mlx5_{n} port 1 ==> ib{n} (Up)\n" for n in range(4))
+    assert first(f"{rows}mlx5_9 port 1 ==> ib9 (Down)\n") == ("port-down", 5, False)
+    assert first(f"{rows}mlx5_9 port 1 ==> ens9f1np1 (Down)\n") is None
+    assert first("mlx5_0 port 1 ==> ib0 (Up)\nmlx5_9 port 1 ==> ib9 (Down)\n") is None
+
+
+def test_two_hosts_whose_rdma_cm_takes_different_types() -> None:
+    asked = f"{ON_N1}cma_roce_mode -d mlx5_0 -p 1\nRoCE v2\n{ON_N2}cma_roce_mode -d mlx5_0 -p 1\n"
+    assert first(f"{asked}IB/RoCE v1\n") == ("gid-types-differ", 2, True)
+    assert first(f"{asked}RoCE v2\n") is None
+
+
+LINK_LOCAL = "fe80:0000:0000:0000:966d:aeff:fed4:2e10"
+MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0848"
+
+
+def gid(index: int, gid_: str, version: str = "v2") -> str:
+    return f"mlx5_2\t1\t{index}\t{gid_}\t\t\t{version}\tens4f0np0\n"
+
+
+def test_a_table_of_link_local_gids_alone() -> None:
+    both = f"{ON_N1}show_gids mlx5_2\n{gid(0, LINK_LOCAL)}{{}}"
+    assert first(both.format("")) == ("no-usable-gid", 2, True)
+    assert first(both.format(gid(1, MAPPED))) is None
+    assert first(both.format("").replace("show_gids mlx5_2", "show_gids | head -3")) is None
+
+
+def test_a_row_that_is_of_another_kind_on_another_host() -> None:
+    here = f"{ON_N1}show_gids\n{gid(3, MAPPED)}"
+    assert first(f"{here}{ON_N2}show_gids\n{gid(3, MAPPED)}") is None
+    there = f"{ON_N2}show_gids\n{gid(3, MAPPED, 'v1')}"
+    assert first(f"{here}{there}") == ("gid-index-or-family", 4, False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("10.64.5.4 FAILED\n", ("peer-unreachable", 1, False)),
+        ("10.64.5.4 lladdr 94:6d:ae:31:c4:28 REACHABLE\n", None),
+        ("\tModule temperature high alarm             : On\n", ("too-hot", 1, True)),
+        ("\tModule temperature high alarm             : Off\n", None),
+        ("\tLaser rx power low alarm   : On\n", ("cable-or-module", 1, True)),
+        ("  udp dport 4791 counter packets 12 bytes 900 drop\n", ("firewall", 1, True)),
+        ("  udp dport 4791 counter packets 12 bytes 900 accept\n", None),
+        (
+            " 396  115K DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0  udp dpt:4791\n",
+            ("firewall", 1, True),
+        ),
+        ("   0     0 DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0  udp dpt:4791\n", None),
+        ("\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n", ("slow-path", 1, False)),
+        ("\t\tLnkSta:\tSpeed 16GT/s (ok), Width x16 (ok)\n", None),
+        (
+            (
+                "3b:00.0 3D controller: NVIDIA Corporation\n"
+                "\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n"
+            ),
+            None,  # a GPU that has nothing to do
+        ),
+        ("\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", ("acs-or-iommu", 1, False)),
+        ("\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir- CmpltRedir-\n", None),
+        ("  Remapping Failure Occurred        : Yes\n", ("gpu-fault", 1, True)),
+        ("  Remapping Failure Occurred        : No\n", None),
+        ("  DRAM Uncorrectable            : 14\n", ("gpu-fault", 1, True)),
+        ("  DRAM Uncorrectable            : 0\n", None),
+        (
+            " 1a3 | 11/04/2024 | 06:58:17 | Memory #0x87 | Uncorrectable ECC | Asserted\n",
+            ("host-memory-failed", 1, True),
+        ),
+        (" 1a3 | 11/04/2024 | 06:58:17 | Memory #0x87 | Correctable ECC | Asserted\n", None),
+    ],
+)
+def test_a_line_of_a_listing(lines: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(lines) == found
+
+
+def test_a_module_that_lsmod_does_not_list_may_be_needed() -> None:
+    asked = f"{ON_N1}lsmod | grep -E 'peermem|ib_core'\n"
+    assert first(f"{asked}ib_core  516096  8 rdma_cm\n") == ("gdr-off", 1, False)
+    assert first(f"{asked}nvidia_peermem  16384  0\n") is None
+
+
+def test_a_rule_for_all_udp_whose_packets_became_more() -> None:
+    row = " {}  115K DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0\n"
+    asked = f"{ON_N1}iptables -nvL INPUT\n"
+    assert first(f"{asked}{row.format(396)}") is None
+    assert first(f"{asked}{row.format(396)}{asked}{row.format(396)}") is None
+    assert first(f"{asked}{row.format(396)}{asked}{row.format(404)}") == ("firewall", 4, True)
+
+
+def test_a_device_that_another_namespace_has() -> None:
+    system = f"{ON_N1}rdma system\nnetns {{}} copy-on-fork on\n"
+    there = f"{ON_N1}ip netns exec tenant1 rdma dev\n2: mlx5_2: node_type ca\n"
+    found = ("device-in-other-netns", 2, True)
+    assert first(system.format("exclusive") + there) == found
+    assert first(system.format("shared") + there) is None
+    assert first(system.format("exclusive")) is None
+
+
+def test_a_child_of_ipoib_whose_partition_the_port_is_no_member_of() -> None:
+    keys = f"{ON_N1}cat /sys/class/infiniband/mlx5_0/ports/1/pkeys/*\n0xffff\n{{}}\n"
+    child = f"{ON_N1}ip -br addr\nib0.8012@ib0     DOWN           10.18.0.2/16\n"
+    assert first(keys.format("0x0000") + child) == ("pkey-index", 5, True)
+    assert first(keys.format("0x8012") + child) is None
+    assert first(keys.format("0x0012") + child) is None  # a limited member
+
+
+MAC = "user@mini ~ % "
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"{MAC}rdma_ctl status\ndisabled\n", ("rdma-disabled", 2, True)),
+        (f"{MAC}rdma_ctl status\nenabled\n", None),
+        (
+            f"{MAC}rdma_ctl status\nenabled\n{MAC}ifconfig bridge0\n\tmember: en2 flags=3\n",
+            ("port-in-bridge", 4, True),
+        ),
+        (f"{MAC}ifconfig bridge0\n\tmember: en2 flags=3\n", None),  # as it comes
+        (
+            (
+                f"{MAC}ibv_devices\n{MAC}system_profiler SPThunderboltDataType\n"
+                "          Speed: Up to 40 Gb/s\n"
+            ),
+            ("thunderbolt-4", 3, True),
+        ),
+        (
+            (
+                f"{MAC}ibv_devices\n{MAC}system_profiler SPThunderboltDataType\n"
+                "          Speed: Up to 40 Gb/s\n          Speed: Up to 80 Gb/s\n"
+            ),
+            None,
+        ),
+        (
+            f"{MAC}ibv_devinfo -v\nhca_id:\trdma_en3\n\t\t\tGID[  0]:\t\tfe80::1\n",
+            ("no-ipv4-gid", 3, True),
+        ),
+        (
+            (
+                f"{MAC}ibv_devinfo -v\nhca_id:\trdma_en3\n\t\t\tGID[  0]:\t\tfe80::1\n"
+                "\t\t\tGID[  1]:\t\t::ffff:10.0.0.1\n"
+            ),
+            None,
+        ),
+        (
+            (
+                f"{MAC}ibv_devices\n{MAC}ifconfig en2\n\tinet 10.0.9.1 netmask 0xffffff00\n"
+                f"{MAC}ifconfig en3\n\tinet 10.0.9.2 netmask 0xffffff00\n"
+            ),
+            ("shared-subnet", 5, True),
+        ),
+        (
+            (
+                f"{MAC}ibv_devices\n{MAC}ifconfig en2\n\tinet 10.0.9.1 netmask 0xffffff00\n"
+                f"{MAC}ifconfig en3\n\tinet 10.0.8.2 netmask 0xffffff00\n"
+            ),
+            None,
+        ),
+        (
+            (
+                f'{MAC}cat hosts.json\n["rdma_en5"]\n{MAC}ibv_devinfo\nhca_id:\trdma_en5\n'
+                "\t\t\tstate:\t\t\tPORT_DOWN (1)\n"
+            ),
+            ("port-down", 5, True),
+        ),
+        (
+            (
+                f'{MAC}cat hosts.json\n["rdma_en4"]\n{MAC}ibv_devinfo\nhca_id:\trdma_en5\n'
+                "\t\t\tstate:\t\t\tPORT_DOWN (1)\n"
+            ),
+            None,
+        ),
+    ],
+)
+def test_what_a_mac_lists(text: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(text) == found
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        ("OUT_OF_ME+", ("killed-for-memory", 2, True)),
+        ("TIMEOUT", ("job-ended", 2, True)),
+        ("COMPLETED", None),
+    ],
+)
+def test_how_slurm_says_that_a_job_ended(state: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(f"{ON_N1}sacct -j 719034\n719034       {state}    0:125   00:21:37\n") == found
+
+
+PIECES = [
+    *(ON_N1, ON_N2, MAC, "ibstat", "ethtool -S eth0", "\n", "\n", "State: Active", "Rate: 10"),
+    *("LINK_TYPE_P1 ETH(2)", "GID[ 0]: x", "inet 10.0.9.1 netmask 0xffffff00", "ifconfig en2"),
+    *("active_mtu: x", "0xffff", "ib0.8012@ib0 ", "rx_symbol_err_phy: 5", "CA type: MT4123"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=40))
+def test_no_text_is_too_odd(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    numbers = [each.line.number for each in shown(text)]
+    assert all(0 < number <= len(text.splitlines()) for number in numbers)
