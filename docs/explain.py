@@ -54,6 +54,13 @@ confirms or reorders causes makes both null.
 `what` is `message` where nothing but a stack's own message shows it, which is in a table with its
 causes, and `words` where nothing but the words of a line does: its causes are then a guess.
 
+A text of 64 KiB or less is also read as what somebody pastes of a terminal: commands at prompts of
+one or several hosts, and what they printed. Counters that rise between two readings, MTUs and rows
+of GIDs that differ between two hosts, a link slower than its adapter, alarms of modules, a filter
+that drops UDP 4791, what lsmod does not list, ports in a Mac's bridge and the like are failures
+whose `what` is `shown`: they come before what failed by them. Where it may be meant so (one port of
+many without a link, ACS), it is `shown-perhaps`, which counts where nothing failed (exit 3).
+
 Exit codes: 0 no line says that RDMA failed, 2 a failure was found, 3 a line names RDMA, or what a
 job stands on, and trouble and is not understood, or only by its words, or the log is empty, 64
 usage. `other` is a line that says how a program ended, of whatever: the answer is then `OTHER`, not
