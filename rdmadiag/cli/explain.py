@@ -361,12 +361,9 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
 def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
-    from rdmadiag.explain.log.endings import read_end
-    from rdmadiag.explain.log.of_pasted import add_possible, read_pasted
-    from rdmadiag.explain.log.outcome import read_outcome
+    from rdmadiag.explain.log.rest import read_rest
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
-    from rdmadiag.explain.log.whole import read_whole
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -382,12 +379,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
     collector = put_together(sieve, collector)
-    possible = read_pasted(collector, sieve.paste) if sieve.paste else ()
-    if sieve.whole:
-        read_whole(collector, sieve.whole)
-    read_outcome(collector, sieve.end, sieve.lines)
-    read_end(collector, sieve.end, sieve.lines)
-    add_possible(collector, possible)
+    read_rest(collector, sieve)
     return collector.account(sieve.lines, sieve.bytes)
 
 

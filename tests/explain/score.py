@@ -26,13 +26,11 @@ from pathlib import Path
 from rdmadiag.cli.explain import put_together
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.endings import read_end
 from rdmadiag.explain.log.learned.model import Model
 from rdmadiag.explain.log.learned.trouble import Weights
-from rdmadiag.explain.log.outcome import read_outcome
+from rdmadiag.explain.log.rest import read_rest
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
-from rdmadiag.explain.log.whole import read_whole
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -170,10 +168,7 @@ def collected(log: bytes) -> Collector:
 def score(excerpt: Excerpt, model: Model | None = None, trouble: Weights | None = None) -> Score:
     """Explain it, as the command would; with others than the package's, where given."""
     collector = collected(excerpt.log)
-    if _SIEVE.whole:
-        read_whole(collector, _SIEVE.whole, trouble)
-    read_outcome(collector, _SIEVE.end, _SIEVE.lines)
-    read_end(collector, _SIEVE.end, _SIEVE.lines)
+    read_rest(collector, _SIEVE, trouble)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, model)
     found = account.first or next((each for each in account.notes if each.causes), None)
     return Score(excerpt, found, account)

@@ -106,6 +106,7 @@ class Collector:
         self._silent: dict[Key, Group] = {}  # not understood, and no word suggests a cause
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
+        self._apart_since = 0
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
@@ -126,7 +127,7 @@ class Collector:
     @property
     def found(self) -> Found:
         """What was understood so far."""
-        groups = self._groups.values()
+        groups = [each for each in self._groups.values() if self._is_meant(each)]
         others = others_of(groups)
         if others or any(self._is_lost(each, others) for each in groups):
             return Found.FAILURE
@@ -134,7 +135,7 @@ class Collector:
             return Found.WORDS
         if self._unknown or self._unexplained:
             return Found.UNKNOWN
-        return Found.NOTE if self._groups else Found.NOTHING
+        return Found.NOTE if groups else Found.NOTHING
 
     @property
     def says_trouble(self) -> bool:
@@ -199,10 +200,11 @@ class Collector:
         self._end = OtherFailure(number, text[:TEXT_KEPT], 1)
         self._end_says_why = says_why
 
-    def note_apart(self, number: int, meaning: "Meaning") -> None:
+    def note_apart(self, number: int, meaning: "Meaning", *, is_state: bool = False) -> None:
         """A message that names its cause, where nothing says that it is of RDMA.
 
         The first is kept, and of one that says no more than that a program failed any other.
+        What is a state, shown by a listing, was there before all that failed.
         """
         if meaning.kind is not Kind.FAILURE or not meaning.causes:
             return
@@ -212,6 +214,7 @@ class Collector:
         text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
         known = known_message(text)
         self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
+        self._apart_since = 0 if is_state else number
 
     def note_fault(self, number: int, text: str, meaning: "Meaning | None") -> None:
         """That a program ended by itself, in a log in which RDMA failed, too."""
@@ -422,8 +425,8 @@ class Collector:
         apart = self._apart or (self._fault if self._fault and self._fault.causes else None)
         if apart is None or any(each.meaning.kind is Kind.FAILURE for each in groups):
             return groups
-        consequence = Kind.CONSEQUENCE
-        return [e for e in groups if e.meaning.kind is not consequence or e.number < apart.line]
+        since = self._apart_since if apart is self._apart else apart.line
+        return [e for e in groups if e.meaning.kind is not Kind.CONSEQUENCE or e.number < since]
 
     def _has_another_reason(self, group: Group) -> bool:
         """Whether a line says what ended the program, and that is none of RDMA."""

@@ -23,7 +23,7 @@ from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import OF_NO_RDMA, PROGRAM_ERROR, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
-from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.printed import OF_LAUNCHERS, is_output
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import is_of_a_job
 from rdmadiag.explain.log.signs import sign_of
@@ -45,7 +45,7 @@ class Ending(IntEnum):
 
 _RAISED: Final = late(
     # an exception as Python prints it last, below what ranks and Ray put before a line
-    r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: |(?:ERROR|CRITICAL) [\d: .,-]*){0,4}"
+    rf"^(?:{OF_LAUNCHERS}|(?:ERROR|CRITICAL) [\d: .,-]*){{0,4}}"
     r"(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|(?:\w+\.)+(?:errors|exceptions)\.\w+)(?:: |$)"
 )
 _REASON: Final = late(

@@ -46,6 +46,6 @@ def _add(collector: "Collector", each: "Shown") -> None:
     what = SHOWN if each.is_certain else MAY_BE
     meaning = Meaning(Kind.FAILURE, what, found, all_stated(each.causes), ())
     if each.causes[0] in OF_NO_RDMA:
-        collector.note_apart(each.line.number, meaning)
+        collector.note_apart(each.line.number, meaning, is_state=True)
     else:
         collector.add(each.line.number, meaning)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.endings import OF_THE_PROGRAM, ending_of, numbered
-from rdmadiag.explain.log.printed import by_itself
+from rdmadiag.explain.log.printed import OF_LAUNCHERS, by_itself
 from rdmadiag.explain.log.trouble import is_mild, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.late import late
@@ -100,8 +100,9 @@ _RESULT: Final = late(
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _OTHER: Final = late(
-    r"^(?:\[[^\]]{1,80}\]:? ?|\([^)]{1,80}\) ?|\d{1,6}: ){0,3}(?:\w+\.)*"
-    rf"(?:{OF_THE_PROGRAM}|OutOfMemoryError): "
+    rf"^(?:{OF_LAUNCHERS}){{0,3}}(?:\w+\.)*"
+    # of a file, or the file system below it: EIO, ENOSPC, EROFS, ESTALE, EDQUOT
+    rf"(?:{OF_THE_PROGRAM}|OutOfMemoryError|OSError(?=: \[Errno (?:5|28|30|116|122)\])): "
     # what a GPU's own code did, and memory that was gone
     r"|\b[Cc]uda failure\b.{0,20}\b(?:illegal|out of memory|device-side)"
     r"|\billegal memory access was encountered\b|\bdevice-side assert triggered\b"

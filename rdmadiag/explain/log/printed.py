@@ -40,10 +40,11 @@ NOT_OUTPUT: Final = late(
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
 
-_LAUNCHER: Final = late(
-    r"^(?:\[[^\]]{1,80}\](?:<std(?:out|err|diag)>)?:? ?|\([^)]{1,80}\) ?| {0,5}\d{1,6}: ){1,3}"
+OF_LAUNCHERS: Final = (
+    r"\[[^\]]{1,80}\](?:<std(?:out|err|diag)>)?:? ?|\([^)]{1,80}\) ?| {0,5}\d{1,6}: "
 )
 """What Open MPI, srun -l, kubectl, torchrun and Ray put before what a rank printed."""
+_LAUNCHER: Final = late(rf"^(?:{OF_LAUNCHERS}){{1,3}}")
 
 
 def by_itself(text: str) -> str:

@@ -28,6 +28,8 @@ _ROCE: Final = late(
     r"link ((?:mlx\d_|bnxt_re|irdma|roce|rocep|rxe)\w*/\d+) state ACTIVE physical_state LINK_UP\s*$"
 )
 """rdma(8), of a device with Ethernet below it, whose netdev is not to be seen."""
+_NETDEV: Final = late(r"(?:\d+/\d+: )?link \S+/\d+ .* netdev (\S+)\s*$")
+_LINK: Final = late(r"\d+: ([^:@\s]+)(?:@\S+)?: <([A-Z_,]*)>")
 _CONFIGURED: Final = late(r"IB/RoCE v1|RoCE v2")
 MOST: Final = 3  # of several ports that are up, of which one is not
 
@@ -72,6 +74,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_netdevs(several)
     yield from _of_modes(several)
     yield from _of_one_that_is_down(several)
+    yield from _of_interfaces(several)
 
 
 def _listed(several: Sequence[Part]) -> Iterator[_Port]:
@@ -141,3 +144,13 @@ def _of_one_that_is_down(several: Sequence[Part]) -> Iterator[Shown]:
         first = [line for found, line in down if not _SECOND.search(found[3]) and found[2] == "1"]
         if len(first) == len(down) and first and len(rows) - len(down) >= MOST * len(down):
             yield Shown(("port-down", "link-lost", "cable-or-module"), first[0], False)
+
+
+def _of_interfaces(several: Sequence[Part]) -> Iterator[Shown]:
+    """A netdev of a device that somebody has asked for, and that nobody brought up."""
+    lines = [line for part in several for line in part.lines]
+    of = {found[1] for line in lines if (found := _NETDEV.match(line.text))}
+    for line in lines:
+        found = _LINK.match(line.text)
+        if found and found[1] in of and "UP" not in found[2].split(","):
+            yield Shown(("interface-down", "port-down"), line, False)

@@ -149,6 +149,13 @@ def test_one_of_many_ports_that_is_down_may_be_meant_so() -> None:
     assert first("mlx5_0 port 1 ==> ib0 (Up)\nmlx5_9 port 1 ==> ib9 (Down)\n") is None
 
 
+def test_an_interface_of_a_device_that_nobody_brought_up() -> None:
+    row = "link mlx5_1/1 state DOWN netdev eth1\n7: {}: <BROADCAST{}> mtu 1500\n"
+    assert first(row.format("eth1", "")) == ("interface-down", 2, False)
+    assert first(row.format("eth1", ",UP")) is None
+    assert first(row.format("eth2", "")) is None
+
+
 def test_two_hosts_whose_rdma_cm_takes_different_types() -> None:
     asked = f"{ON_N1}cma_roce_mode -d mlx5_0 -p 1\nRoCE v2\n{ON_N2}cma_roce_mode -d mlx5_0 -p 1\n"
     assert first(f"{asked}IB/RoCE v1\n") == ("gid-types-differ", 2, True)

@@ -40,7 +40,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"^\s*state: +(?:down$|port_down \(1\))|^\w+ port \d+ ==> \w+ \(down\)$"
-        r"|^(?:\d+/\d+: )?link \w+/\d+:? .{0,160}\bstate down\b",
+        # rdma(8), of the second port of a card
+        r"|^(?:\d+/\d+: )?link \w+/\d+:? .{0,160}\bstate down\b.* netdev \w+(?:f[1-9]|np[1-9])\b",
         ("port-down", "link-lost", "no-subnet-manager"),
         (DEVICES, _IBSTAT),
     ),
