@@ -17,17 +17,21 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.gid_rows import of_gids
     from rdmadiag.explain.pasted.host_state import of_host
     from rdmadiag.explain.pasted.macs import of_macs
+    from rdmadiag.explain.pasted.names import of_names
     from rdmadiag.explain.pasted.ports import of_ports
+    from rdmadiag.explain.pasted.ways import of_ways
 
     several = parts(text)
     seen = set[tuple[str, ...]]()
     for each in chain(
         of_others(several),
         of_macs(several),
+        of_names(several),
         of_ports(several),
         of_gids(several),
         of_counters(several),
         of_host(several),
+        of_ways(several),
     ):
         if each.causes not in seen:
             seen.add(each.causes)

@@ -1,4 +1,4 @@
-"""What listings show that is none of RDMA: Slurm's accounting, GPUs, a BMC's log of events."""
+"""What listings show that is none of RDMA: Slurm's accounting, nodes, GPUs, a BMC's log."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,7 +12,8 @@ _GPU: Final = late(
     r"\s*Remapping Failure Occurred\s*: Yes|\s*(?:DRAM|SRAM) Uncorrectable\w*\s*: [1-9]"
     r"|\s*GPU requires reset\s*: Yes|\|.*\bERR!"
 )
-_MEMORY: Final = late(r".*\bUncorrectable (?:machine check|ECC|memory)\b.*\bAsserted\b", 2)
+_DISK: Final = late(r"\s*DiskPressure\s+True\b")  # a condition of a node of Kubernetes
+_MEMORY: Final = late(r".*\bUncorrectable (?:machine check|ECC|memory)\b.*\bAsserted\b")
 
 
 def of_others(several: Sequence[Part]) -> Iterator[Shown]:
@@ -23,6 +24,8 @@ def of_others(several: Sequence[Part]) -> Iterator[Shown]:
                 yield Shown(("killed-for-memory",), line)
             elif "sacct" in part.command and _TIMEOUT.match(line.text):
                 yield Shown(("job-ended",), line)
+            elif _DISK.match(line.text):
+                yield Shown(("disk-full",), line)
             elif _GPU.match(line.text):
                 yield Shown(("gpu-fault",), line)
             elif _MEMORY.match(line.text):

@@ -81,13 +81,15 @@ def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:
         device = next(filter(None, what.groups()), "") if what else ""
         rows = list(_rows(part, device))
         times = Counter((device, name) for device, name, _, _ in rows)
+        again = waits is not None and "$" not in device  # the same one after a while
         for of, name, value, line in rows:
             key = (part.host, of, name)
-            if times[of, name] > 1:
+            if times[of, name] > 1 and not again:
                 continue
             before = found.get(key)
             first = before.first if before else value
-            found[key] = _Read(first, value, line, seconds if before else None)
+            since = (before.seconds or 0) + (seconds or 0) if before else None
+            found[key] = _Read(first, value, line, since)
     return found
 
 

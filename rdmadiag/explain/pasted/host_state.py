@@ -5,6 +5,7 @@ network namespaces.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.pasted.session import Line, Part, Shown
@@ -19,9 +20,16 @@ MODULES: Final = {
     "gdrdrv": ("gdrdrv-missing",),
 }
 """By a part of a module's name: what it means that lsmod does not list it."""
+_IB: Final = late(r"\bgrep\b.*\bib_?(?=['\"| ]|$)")
+"""What of lsmod's list was asked for: all whose names begin with ib."""
+_OFF: Final = late(r"\s*cmode \S+ value false\b")
+_MODULE_HOT: Final = late(r"Temperature \[C\]\s*: (\d+) \[-?\d+\.\.(\d+)\]")
+_LNET: Final = late(r"\s*(?:- )?nid: \S+@o2ib\d*\s*$")
+_LNET_DOWN: Final = late(r"\s*status: down\s*$")
+_NOT_DETECTED: Final = late(r"\s*Link detected: no\s*$")
 _NEIGHBOUR: Final = late(r"\s*(?:\d+\.){3}\d+ (?:dev \S+ )?(?:used \S+ )?(?:FAILED|INCOMPLETE)\b")
 _DROPS: Final = late(
-    r"\s*(\d+[KMG]?)\s+\d+[KMG]?\s+(?:DROP|REJECT)\s+(?:udp|17)\s+.*?(dpt:4791|dpts:\d+:\d+)?\s*$"
+    r"\s*(?:\d+\s+)?(\d+[KMG]?)\s+\d+[KMG]?\s+(?:DROP|REJECT)\s+(?:udp|17)\s+.*?(dpt:4791|dpts:\d+:\d+)?\s*$"
 )
 _NFT: Final = late(r"\s*udp dport (?:\{[^}]*)?\b4791\b.*\b(?:drop|reject)\b")
 _LIMITED: Final = late(
@@ -35,6 +43,14 @@ _DARK: Final = late(
     r"\s*(?:Laser (?:rx|tx|output|bias|receiver)?.*|Rcvr signal avg optical power.*|Rx power.*)"
     r"low alarm.*: On\s*$",
 )
+_LINES: Final = (
+    (_HOT, ("too-hot", "cable-or-module"), True),
+    (_DARK, ("cable-or-module", "link-lost"), True),
+    (_NEIGHBOUR, ("peer-unreachable", "no-path"), False),
+    (_REDIRECTS, ("acs-or-iommu", "slow-path"), False),
+    (_NOT_DETECTED, ("port-down", "link-lost", "cable-or-module"), False),
+)
+"""What a line by itself shows: the causes, and whether it is certain."""
 _EXCLUSIVE: Final = late(r"\s*netns exclusive\b")
 _IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
 _PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
@@ -48,6 +64,7 @@ def of_host(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_filters(several)
     yield from _of_namespaces(several)
     yield from _of_partitions(several)
+    yield from _of_lnet(several)
     for part in several:
         yield from _of_lines(part)
     yield from _of_modules(several)
@@ -60,18 +77,20 @@ def _of_lines(part: Part) -> Iterator[Shown]:
             is_network = False
         elif line.text[:1].isalnum() and " controller" in line.text:
             is_network = True
-        if _HOT.match(line.text):
+        if (is_network and _DOWNGRADED.match(line.text)) or _is_limited(line.text):
+            yield Shown(("slow-path", "pcie-error"), line, False)
+        elif "enable_roce" in part.command and _OFF.match(line.text):
+            yield Shown(("rdma-off-on-device", "no-rdma-device"), line)
+        elif (found := _MODULE_HOT.match(line.text)) and int(found[1]) > int(found[2]):
             yield Shown(("too-hot", "cable-or-module"), line)
-        elif _DARK.match(line.text):
-            yield Shown(("cable-or-module", "link-lost"), line)
-        elif _NEIGHBOUR.match(line.text):
-            yield Shown(("peer-unreachable", "no-path"), line, False)
-        elif _DOWNGRADED.match(line.text) and is_network:
-            yield Shown(("slow-path", "pcie-error"), line, False)
-        elif _REDIRECTS.match(line.text):
-            yield Shown(("acs-or-iommu", "slow-path"), line, False)
-        elif (found := _LIMITED.match(line.text)) and float(found[1]) < HALF * float(found[2]):
-            yield Shown(("slow-path", "pcie-error"), line, False)
+        yield from (
+            Shown(causes, line, sure) for each, causes, sure in _LINES if each.match(line.text)
+        )
+
+
+def _is_limited(text: str) -> bool:
+    found = _LIMITED.match(text)
+    return found is not None and float(found[1]) < HALF * float(found[2])
 
 
 def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:
@@ -79,6 +98,9 @@ def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:
         if not _LSMOD.search(part.command):
             continue
         names = {line.text.split()[0] for line in part.lines if line.text.split()}
+        core = next((line for line in part.lines if line.text.startswith("ib_core ")), None)
+        if core and _IB.search(part.command) and "ib_uverbs" not in names:
+            yield Shown(("ib-uverbs-not-loaded", "uverbs-node-missing"), core)
         for module, causes in MODULES.items():
             if module in part.command and not any(module in name for name in names):
                 number = part.lines[0].number - 1 if part.lines else 1
@@ -118,3 +140,11 @@ def _of_partitions(several: Sequence[Part]) -> Iterator[Shown]:
             keys = of.get(part.host)
             if found and keys and int(found[1], 16) & MEMBERSHIP not in keys:
                 yield Shown(("pkey-index", "multicast-refused"), line)
+
+
+def _of_lnet(several: Sequence[Part]) -> Iterator[Shown]:
+    """lnetctl net show, of a network interface of o2ib."""
+    for part in several:
+        for line, below in pairwise(part.lines):
+            if _LNET.match(line.text) and _LNET_DOWN.match(below.text):
+                yield Shown(("interface-down", "port-down", "link-lost"), below)

@@ -7,7 +7,7 @@ from typing import Final
 from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
-_OF_RDMA: Final = late(r"\brdma_|\bibv_|\bjaccl\b")
+_OF_RDMA: Final = late(r"\brdma(?:_|\b)|\bRDMA\b|\bibv_|\bjaccl\b")
 _MEMBER: Final = late(r"\s*member: en\d+ ")
 _INTERFACE: Final = late(r"(\w+\d+): flags=")
 _NAMED: Final = late(r"\bifconfig (en\d+)\b")
@@ -74,4 +74,4 @@ def _of_subnets(several: Sequence[Part]) -> Iterator[Shown]:
                 bits = int(found[2], 16).bit_count()
                 subnet = IPv4Interface(f"{found[1]}/{bits}").network
                 if seen.setdefault((part.host, subnet), name) != name:
-                    yield Shown(("shared-subnet", "no-route"), line)
+                    yield Shown(("shared-subnet", "no-route"), line, not subnet.is_link_local)

@@ -15,7 +15,7 @@ from rdmadiag.late import late
 _DEVICE: Final = late(r"CA '(\S+)'|\s*hca_id:\s*(\S+)|Infiniband device '(\S+)'")
 _PORT: Final = late(r"\s*[Pp]ort:?\s+(\d+):?\s*$")
 _FIELD: Final = late(
-    r"\s*(State|Rate|Link layer|CA type|state|active_mtu|link_layer|rate)"
+    r"\s*(State|Physical state|Rate|Link layer|CA type|state|phys state|active_mtu|link_layer|rate)"
     r":\s+(\S.*?)\s*$"
 )
 _MAPS: Final = late(r"(\S+) port (\d+) ==> (\S+) \((Up|Down)\)\s*$")
@@ -48,6 +48,7 @@ class _Port:
     host: str
     kind: str = ""  # of the adapter
     state: Field | None = None
+    physical_state: Field | None = None
     link_layer: Field | None = None
     rate: Field | None = None
     active_mtu: Field | None = None
@@ -55,6 +56,12 @@ class _Port:
     @property
     def is_active(self) -> bool:
         return self.state is not None and "active" in self.state.value.lower()
+
+    @property
+    def switched_off(self) -> Field | None:
+        """Without a cable it is Polling: somebody, or the other end, has disabled it."""
+        physical = self.physical_state
+        return physical if physical and "Disabled" in physical.value else None
 
     @property
     def layer(self) -> str:
@@ -71,6 +78,8 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
         is_new = rate and (_ADAPTER.match(port.kind) or "SDR" in rate.value)
         if rate and is_new and _SDR.match(rate.value):
             yield Shown(("cable-or-module", "slow-path"), rate.line)
+        if port.layer == "InfiniBand" and port.switched_off:
+            yield Shown(("port-down", "link-lost"), port.switched_off.line, False)
     yield from _of_netdevs(several)
     yield from _of_modes(several)
     yield from _of_one_that_is_down(several)
@@ -89,6 +98,7 @@ def _listed(several: Sequence[Part]) -> Iterator[_Port]:
                     yield port
                 kind = "" if _DEVICE.match(line.text) else kind
                 port = _Port(part.host, kind)
+            name = "physical_state" if name == "phys_state" else name
             if name == "ca_type":
                 port.kind = kind = value
             elif name:

@@ -17,7 +17,12 @@ _PROMPT: Final = late(
     r"\[(?:[\w.-]+@)?(?P<bracket>[\w.-]+)[ :][^\]]{0,80}\] ?[#$]"  # of Red Hat's bash
     r"|[\w.-]+@(?P<colon>[\w.-]+):[^#$%]{0,80}[#$]"  # of Debian's
     r"|[\w.-]+@(?P<percent>[\w.-]+) \S{1,80} %"  # of zsh on a Mac
-    r"|\$(?= \w))"
+    r"|[\w.-]+@(?P<spaced>[\w.-]+) [~/]\S{0,80} [$#]"  # of Flatcar's and Gentoo's
+    r"|\N{HEAVY ROUND-TIPPED RIGHTWARDS ARROW} +[~/]\S{0,80}(?= )"
+    r"|\$(?= \w)"
+    # with a bare one of root, what is no remark
+    r"|\#(?= (?:sudo|for|cat|ls|lspci|lsmod|ibv?_?[a-z]\w+|ip|rdma|ethtool|devlink|mlx\w+|show_gids"
+    r"|perfquery|nvidia-smi|dmesg|journalctl|systemctl|ping|sysctl|iptables|nft|tc|mst|lnetctl)\b))"
     r"(?: +(?P<command>.*))?$"
 )
 _ELSEWHERE: Final = late(
@@ -65,7 +70,7 @@ def _parts(text: str) -> Iterator[Part]:
         if command or lines:
             yield Part(host, command, tuple(lines))
         lines = []
-        host = found["bracket"] or found["colon"] or found["percent"] or host
+        host = found["bracket"] or found["colon"] or found["percent"] or found["spaced"] or host
         command = (found["command"] or "").strip()
         if there := _ELSEWHERE.search(command):
             host, command = there["host"], there["command"]

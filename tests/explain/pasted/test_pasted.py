@@ -340,10 +340,129 @@ def test_how_slurm_says_that_a_job_ended(state: str, found: tuple[str, int, bool
     assert first(f"{ON_N1}sacct -j 719034\n719034       {state}    0:125   00:21:37\n") == found
 
 
+def test_a_loop_that_waits_reads_one_device_again() -> None:
+    rows = "     rx_prio3_pause_duration: {}\n"
+    loop = f"{ON_N1}for i in 1 2 3; do ethtool -S eth1; sleep 1; done\n"
+    paused = "".join(rows.format(n * 999_000) for n in range(1, 4))
+    assert first(f"{loop}{paused}") == ("pause-storm", 4, True)
+    assert first(f"{loop}{paused}".replace("eth1", "eth$i")) is None
+
+
+def ping(size: int, received: int) -> str:
+    summary = f"3 packets transmitted, {received} received, 0% packet loss, time 2041ms\n"
+    return f"{ON_N1}ping -c 3 -M do -s {size} 10.40.0.9\n{summary}"
+
+
+def test_large_packets_that_get_lost_where_small_ones_do_not() -> None:
+    assert first(ping(1472, 3) + ping(8972, 0)) == ("mtu-too-large", 4, True)
+    assert first(ping(1472, 3) + ping(8972, 3)) is None
+    assert first(ping(1472, 0) + ping(8972, 0)) is None  # nothing gets through
+
+
+def test_a_route_that_refuses_what_somebody_looked_for() -> None:
+    routes = f"{ON_N1}ip route\nunreachable 10.200.0.0/16 proto static metric 20\n"
+    looked = f"{ON_N1}ip route get {{}}\nRTNETLINK answers: No route to host\n"
+    assert first(routes) is None
+    assert first(routes + looked.format("10.200.4.14")) == ("route-unreachable", 2, True)
+    assert first(routes + looked.format("10.201.4.14")) is None
+
+
+def test_tcp_without_a_route_to_a_host_that_answers_pings() -> None:
+    answers = f"{ON_N1}ping -c1 n2\n1 packets transmitted, {{}} received, 0% packet loss\n"
+    tcp = f"{ON_N1}nc -vz n2 18515\nNcat: No route to host.\n"
+    assert first(answers.format(1) + tcp) == ("firewall-rejects", 4, True)
+    assert first(answers.format(0) + tcp) is None
+
+
+def test_a_variable_that_names_devices_which_the_host_lists_by_other_names() -> None:
+    listed = f"{ON_N1}ibv_devices\n    rocep65s0f0     \tb83fd20300c1a230\n"
+    named = f"{ON_N1}cat /etc/nccl.conf\nNCCL_IB_HCA={{}}\n"
+    assert first(listed + named.format("mlx5_0,mlx5_1")) == ("device-renamed", 4, True)
+    assert first(listed + named.format("rocep65s0f0:1")) is None
+    assert first(listed + named.format("rocep65")) is None  # of NCCL a prefix is enough
+    assert (
+        first(listed.replace("ibv_devices", "ibv_devices | head -3") + named.format("mlx5_0"))
+        is None
+    )
+
+
+def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
+    most = f"{ON_N1}cat rdma.max\nmlx5_0 hca_handle=64 hca_object=2000\n"
+    now = f"{ON_N1}cat rdma.current\nmlx5_0 hca_handle=32 hca_object={{}}\n"
+    assert first(most + now.format(2000)) == ("rdma-cgroup", 4, True)
+    assert first(most + now.format(1999)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Temperature [C]                    : 82 [-5..75]\n", ("too-hot", 1, True)),
+        ("Temperature [C]                    : 52 [-5..75]\n", None),
+        ("\tLink detected: no\n", ("port-down", 1, False)),
+        ("\tLink detected: yes\n", None),
+        ("  DiskPressure         True    Wed, 11 Mar 2026\n", ("disk-full", 1, True)),
+        ("  DiskPressure         False   Wed, 11 Mar 2026\n", None),
+        (
+            (
+                f"{ON_N1}devlink dev param show pci/0000:b1:00.0 name enable_roce\n"
+                "      cmode driverinit value false\n"
+            ),
+            ("rdma-off-on-device", 2, True),
+        ),
+        (
+            (
+                f"{ON_N1}devlink dev param show pci/0000:b1:00.0 name enable_roce\n"
+                "      cmode driverinit value true\n"
+            ),
+            None,
+        ),
+        (
+            "        - nid: 10.10.1.53@o2ib\n          status: down\n",
+            ("interface-down", 2, True),
+        ),
+        ("        - nid: 10.10.1.53@o2ib\n          status: up\n", None),
+        ("        - nid: 10.10.1.53@tcp\n          status: down\n", None),
+        (
+            f"{ON_N1}lsmod | grep -E 'ib_|rdma|mlx'\nib_core  557056  0\n",
+            ("ib-uverbs-not-loaded", 2, True),
+        ),
+        (
+            f"{ON_N1}lsmod | grep -E 'ib_|rdma|mlx'\nib_uverbs 1 0\nib_core  557056  1 ib_uverbs\n",
+            None,
+        ),
+        (
+            (
+                "Infiniband device 'mlx5_1' port 1 status:\n\tstate:\t\t 1: DOWN\n"
+                "\tphys state:\t 3: Disabled\n\tlink_layer:\t InfiniBand\n"
+            ),
+            ("port-down", 3, False),
+        ),
+        (
+            (
+                "Infiniband device 'mlx5_1' port 1 status:\n\tstate:\t\t 1: DOWN\n"
+                "\tphys state:\t 2: Polling\n\tlink_layer:\t InfiniBand\n"
+            ),
+            None,
+        ),
+    ],
+)
+def test_other_listings(text: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(text) == found
+
+
 PIECES = [
     *(ON_N1, ON_N2, MAC, "ibstat", "ethtool -S eth0", "\n", "\n", "State: Active", "Rate: 10"),
     *("LINK_TYPE_P1 ETH(2)", "GID[ 0]: x", "inet 10.0.9.1 netmask 0xffffff00", "ifconfig en2"),
-    *("active_mtu: x", "0xffff", "ib0.8012@ib0 ", "rx_symbol_err_phy: 5", "CA type: MT4123"),
+    *("ping -M do -s 9", "1 packets transmitted, 0 received", "unreachable 1/2 ", "rdma.max"),
+    *(
+        "NCCL_IB_HCA=mlx5_0",
+        "ibv_devices",
+        "active_mtu: x",
+        "0xffff",
+        "ib0.8012@ib0 ",
+        "rx_symbol_err_phy: 5",
+        "CA type: MT4123",
+    ),
 ]
 
 

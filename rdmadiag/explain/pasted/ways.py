@@ -1,0 +1,79 @@
+"""What ping(8), ip-route(8) and a connection show of the way to a peer, one beside the other."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.late import late
+
+_PING: Final = late(r"\bping6? .*(?:-M do|-D)\b")
+_SIZE: Final = late(r"\s-s ?(\d+)\b")
+_RECEIVED: Final = late(r"\d+ packets transmitted, (\d+) (?:packets )?received")
+_NOT_A_WAY: Final = late(r"(?:unreachable|prohibit|blackhole) (\d[\d.]*(?:/\d+)?)\s")
+_ADDRESS: Final = late(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
+_NO_WAY: Final = late(r"No route to host|Network is unreachable|Permission denied|Invalid argument")
+_CONNECTS: Final = late(r"\b(?:nc|ncat|netcat|telnet|curl)\b")
+
+
+def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
+    """What they show, the surest first."""
+    yield from _of_sizes(several)
+    yield from _of_routes(several)
+    yield from _of_rejects(several)
+
+
+def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
+    """Large packets that may not be split get lost, and small ones do not."""
+    got = [
+        (int(size[1]), int(found[1]), line)
+        for part in several
+        if _PING.search(part.command) and (size := _SIZE.search(part.command))
+        for line in part.lines
+        if (found := _RECEIVED.match(line.text))
+    ]
+    passed = [bytes_ for bytes_, received, _ in got if received]
+    for bytes_, received, line in got:
+        if not received and passed and bytes_ > min(passed):
+            yield Shown(("mtu-too-large", "mtu-mismatch"), line)
+
+
+def _of_routes(several: Sequence[Part]) -> Iterator[Shown]:
+    """A route that refuses, and an address that somebody looked for in vain."""
+    for part in several:
+        for line in part.lines:
+            found = _NOT_A_WAY.match(line.text)
+            if found and any(each in _network(found[1]) for each in _in_vain(several)):
+                yield Shown(("route-unreachable", "no-route"), line)
+
+
+def _network(text: str) -> IPv4Network:
+    try:
+        return IPv4Network(text, strict=False)
+    except ValueError:
+        return IPv4Network("0.0.0.0/32")
+
+
+def _in_vain(several: Sequence[Part]) -> Iterator[IPv4Address]:
+    for part in several:
+        if any(_NO_WAY.search(line.text) for line in part.lines):
+            for each in _ADDRESS.findall(part.command):
+                try:
+                    yield IPv4Address(each)
+                except ValueError:
+                    continue
+
+
+def _of_rejects(several: Sequence[Part]) -> Iterator[Shown]:
+    """ping gets through, and TCP is told that there is no route: a firewall says so."""
+    passes = any(
+        part.command.startswith(("ping", "sudo ping"))
+        and (found := _RECEIVED.match(line.text))
+        and found[1] != "0"
+        for part in several
+        for line in part.lines
+    )
+    for part in several:
+        for line in part.lines:
+            if passes and _CONNECTS.search(part.command) and "No route to host" in line.text:
+                yield Shown(("firewall-rejects", "firewall"), line)
