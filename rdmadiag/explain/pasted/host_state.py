@@ -20,8 +20,9 @@ MODULES: Final = {
     "gdrdrv": ("gdrdrv-missing",),
 }
 """By a part of a module's name: what it means that lsmod does not list it."""
-_IB: Final = late(r"\bgrep\b.*\bib_?(?=['\"| ]|$)")
+_IB: Final = late(r"\bgrep\b.*\bib_?(?=['\"|) ]|$)")
 """What of lsmod's list was asked for: all whose names begin with ib."""
+_RDMA: Final = late(r"\bgrep\b.*\brdma_?(?=['\"|) ]|$)")
 _OFF: Final = late(r"\s*cmode \S+ value false\b")
 _MODULE_HOT: Final = late(r"Temperature \[C\]\s*: (\d+) \[-?\d+\.\.(\d+)\]")
 _LNET: Final = late(r"\s*(?:- )?nid: \S+@o2ib\d*\s*$")
@@ -101,10 +102,16 @@ def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:
         core = next((line for line in part.lines if line.text.startswith("ib_core ")), None)
         if core and _IB.search(part.command) and "ib_uverbs" not in names:
             yield Shown(("ib-uverbs-not-loaded", "uverbs-node-missing"), core)
+        elif core and _RDMA.search(part.command) and not _lists(part, "rdma_ucm"):
+            yield Shown(("rdma-ucm-not-loaded",), core, False)
         for module, causes in MODULES.items():
             if module in part.command and not any(module in name for name in names):
                 number = part.lines[0].number - 1 if part.lines else 1
                 yield Shown(causes, Line(number, part.command), False)
+
+
+def _lists(part: Part, module: str) -> bool:
+    return any(module in line.text for line in part.lines)
 
 
 def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:

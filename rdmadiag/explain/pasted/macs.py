@@ -9,6 +9,10 @@ from rdmadiag.late import late
 
 _OF_RDMA: Final = late(r"\brdma(?:_|\b)|\bRDMA\b|\bibv_|\bjaccl\b")
 _MEMBER: Final = late(r"\s*member: en\d+ ")
+_THUNDERBOLT: Final = late(r"en(?:[2-9]|\d\d)$")  # en0 and en1 may be in one subnet
+_SLEPT: Final = late(r"\bEntering Sleep state due to\b")
+_ERRNO_65: Final = late(r"\[Errno 65\] No route to host")
+_ANSWERED: Final = late(r"\d+ packets transmitted, [1-9]\d* packets received")
 _INTERFACE: Final = late(r"(\w+\d+): flags=")
 _NAMED: Final = late(r"\bifconfig (en\d+)\b")
 _INET: Final = late(r"\s*inet ([\d.]+) netmask 0x([0-9a-f]{8})\b")
@@ -21,6 +25,8 @@ FASTEST_4: Final = 40  # Gb/s of Thunderbolt 4
 
 def of_macs(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first; nothing of a paste that is not about RDMA."""
+    yield from _of_privacy(several)
+    yield from _of_subnets(several)
     if not any(
         _OF_RDMA.search(text)
         for part in several
@@ -28,19 +34,26 @@ def of_macs(several: Sequence[Part]) -> Iterator[Shown]:
     ):
         return
     for part in several:
-        if "rdma_ctl" in part.command:
-            for line in part.lines:
-                if line.text.strip().lower() == "disabled":
-                    yield Shown(("rdma-disabled",), line)
-        speeds = [(int(f[1]), line) for line in part.lines if (f := _UP_TO.match(line.text))]
-        if speeds and max(speeds)[0] <= FASTEST_4:
-            yield Shown(("thunderbolt-4",), speeds[0][1])
-        for line in part.lines:
-            if _MEMBER.match(line.text):
-                yield Shown(("port-in-bridge", "no-ipv4-gid"), line)
-                break
+        yield from _of_a_command(part)
     yield from _of_ports(several)
-    yield from _of_subnets(several)
+
+
+def _of_a_command(part: Part) -> Iterator[Shown]:
+    if "rdma_ctl" in part.command:
+        for line in part.lines:
+            if line.text.strip().lower() == "disabled":
+                yield Shown(("rdma-disabled",), line)
+    speeds = [(int(f[1]), line) for line in part.lines if (f := _UP_TO.match(line.text))]
+    if speeds and max(speeds)[0] <= FASTEST_4:
+        yield Shown(("thunderbolt-4",), speeds[0][1])
+    for line in part.lines:
+        if _SLEPT.search(line.text):
+            yield Shown(("mac-slept",), line, False)
+            break
+    for line in part.lines:
+        if _MEMBER.match(line.text):
+            yield Shown(("port-in-bridge", "no-ipv4-gid"), line)
+            break
 
 
 def _of_ports(several: Sequence[Part]) -> Iterator[Shown]:
@@ -70,8 +83,15 @@ def _of_subnets(several: Sequence[Part]) -> Iterator[Shown]:
         for line in part.lines:
             if found := _INTERFACE.match(line.text):
                 name = found[1]
-            elif (found := _INET.match(line.text)) and name.startswith("en"):
+            elif (found := _INET.match(line.text)) and _THUNDERBOLT.match(name):
                 bits = int(found[2], 16).bit_count()
                 subnet = IPv4Interface(f"{found[1]}/{bits}").network
                 if seen.setdefault((part.host, subnet), name) != name:
                     yield Shown(("shared-subnet", "no-route"), line, not subnet.is_link_local)
+
+
+def _of_privacy(several: Sequence[Part]) -> Iterator[Shown]:
+    """A program that finds no route to a host that answers pings: macOS keeps it from there."""
+    lines = [line for part in several for line in part.lines]
+    if any(_ANSWERED.match(line.text) for line in lines):
+        yield from (Shown(("local-network-privacy",), e) for e in lines if _ERRNO_65.search(e.text))

@@ -24,6 +24,7 @@ def of_names(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first."""
     yield from _of_devices(several)
     yield from _of_limits(several)
+    yield from _of_resources(several)
 
 
 def _of_devices(several: Sequence[Part]) -> Iterator[Shown]:
@@ -56,3 +57,18 @@ def _of_limits(several: Sequence[Part]) -> Iterator[Shown]:
     for device, (handles, objects, line) in current.items():
         if device in most and (handles == most[device][0] or objects == most[device][1]):
             yield Shown(("rdma-cgroup", "qp-exhausted"), line)
+
+
+def _of_resources(several: Sequence[Part]) -> Iterator[Shown]:
+    """A column of kubectl that has no device of RDMA for a node."""
+    for part in several:
+        at: int | None = None
+        for line in part.lines if "allocatable" in part.command else ():
+            words = line.text.split()
+            if words[:1] == ["NAME"]:
+                at = next((n for n, word in enumerate(words) if _COLUMN.search(word)), None)
+            elif at is not None and words[at : at + 1] == ["0"]:
+                yield Shown(("resource-not-advertised",), line)
+
+
+_COLUMN: Final = late(r"(?i:rdma|hca|mlnx)")

@@ -30,6 +30,7 @@ _ROCE: Final = late(
 """rdma(8), of a device with Ethernet below it, whose netdev is not to be seen."""
 _NETDEV: Final = late(r"(?:\d+/\d+: )?link \S+/\d+ .* netdev (\S+)\s*$")
 _LINK: Final = late(r"\d+: ([^:@\s]+)(?:@\S+)?: <([A-Z_,]*)>")
+_SWITCHED_OFF: Final = late(r"==\( *Down/ ?Disabled\)==>")
 _CONFIGURED: Final = late(r"IB/RoCE v1|RoCE v2")
 MOST: Final = 3  # of several ports that are up, of which one is not
 
@@ -84,6 +85,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_modes(several)
     yield from _of_one_that_is_down(several)
     yield from _of_interfaces(several)
+    yield from _of_sysfs(several)
 
 
 def _listed(several: Sequence[Part]) -> Iterator[_Port]:
@@ -164,3 +166,13 @@ def _of_interfaces(several: Sequence[Part]) -> Iterator[Shown]:
         found = _LINK.match(line.text)
         if found and found[1] in of and "UP" not in found[2].split(","):
             yield Shown(("interface-down", "port-down"), line, False)
+
+
+def _of_sysfs(several: Sequence[Part]) -> Iterator[Shown]:
+    """The files `state` of ports, and a port of a switch that iblinkinfo lists as disabled."""
+    for part in several:
+        for line in part.lines:
+            if "/ports/" in part.command and line.text.strip() == "2: INIT":
+                yield Shown(("no-subnet-manager", "port-down"), line)
+            elif _SWITCHED_OFF.search(line.text):
+                yield Shown(("port-down", "link-lost"), line, False)

@@ -17,6 +17,8 @@ _PROMPT: Final = late(
     r"\[(?:[\w.-]+@)?(?P<bracket>[\w.-]+)[ :][^\]]{0,80}\] ?[#$]"  # of Red Hat's bash
     r"|[\w.-]+@(?P<colon>[\w.-]+):[^#$%]{0,80}[#$]"  # of Debian's
     r"|[\w.-]+@(?P<percent>[\w.-]+) \S{1,80} %"  # of zsh on a Mac
+    r"|(?:[\w.-]+@)?(?P<suse>[\w.-]+):[~/]\S{0,80}(?: #|>)"  # of SUSE's
+    r"|[\w.-]+ ~(?:/\S{0,80})? >"  # of Arch's zsh and fish
     r"|[\w.-]+@(?P<spaced>[\w.-]+) [~/]\S{0,80} [$#]"  # of Flatcar's and Gentoo's
     r"|\N{HEAVY ROUND-TIPPED RIGHTWARDS ARROW} +[~/]\S{0,80}(?= )"
     r"|\$(?= \w)"
@@ -25,6 +27,9 @@ _PROMPT: Final = late(
     r"|perfquery|nvidia-smi|dmesg|journalctl|systemctl|ping|sysctl|iptables|nft|tc|mst|lnetctl)\b))"
     r"(?: +(?P<command>.*))?$"
 )
+_PLACES: Final = ("bracket", "colon", "percent", "spaced", "suse")
+_OF_A_HOST: Final = late(r"\s*(?:[=#*-]{2,}|>{1,3}) *(\w[\w.-]*):? *[=#*-]*$")
+"""What a loop over hosts prints before each of them."""
 _ELSEWHERE: Final = late(
     r"\bssh (?:-\S+ )*(?:\w[\w.-]*@)?(?P<host>[\w.-]+) +['\"]?(?P<command>\S.*)"
 )
@@ -65,12 +70,23 @@ def _parts(text: str) -> Iterator[Part]:
         line = whole[:LONGEST]
         found = _PROMPT.match(line)
         if not found:
+            of = _OF_A_HOST.match(line) if "$" in command else None
+            if of:
+                yield Part(host, command, tuple(lines))
+                host, lines = of[1], []
             lines.append(Line(number, line))
             continue
         if command or lines:
             yield Part(host, command, tuple(lines))
         lines = []
-        host = found["bracket"] or found["colon"] or found["percent"] or found["spaced"] or host
+        host = (
+            found["bracket"]
+            or found["colon"]
+            or found["percent"]
+            or found["spaced"]
+            or found["suse"]
+            or host
+        )
         command = (found["command"] or "").strip()
         if there := _ELSEWHERE.search(command):
             host, command = there["host"], there["command"]

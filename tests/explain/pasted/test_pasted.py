@@ -23,6 +23,11 @@ def first(text: str) -> tuple[str, int, bool] | None:
         ("user@studio ~ % ibv_devices", "studio", "ibv_devices"),
         ("root@n1:~# ssh n2 'ibstat'", "n2", "ibstat'"),
         ("$ ibstat", "", "ibstat"),
+        ("n1:~ # ibstat", "n1", "ibstat"),
+        ("user@n1:~> ibstat", "n1", "ibstat"),
+        ("core@n1 ~ $ ibstat", "n1", "ibstat"),
+        ("arch ~ > ibstat", "", "ibstat"),
+        ("# ibstat", "", "ibstat"),
         ("[root@n1 ~]#", "n1", ""),
     ],
 )
@@ -126,6 +131,13 @@ def test_two_hosts_with_different_mtus_of_ethernet() -> None:
     assert first(two.replace("n2", "n1").format(large, small)) is None
     of_ib = (devinfo("4096 (5)", "InfiniBand"), devinfo("2048 (4)", "InfiniBand"))
     assert first(two.format(*of_ib)) is None
+
+
+def test_a_loop_names_the_host_before_what_it_printed() -> None:
+    loop = "$ for h in n1 n2; do echo == $h; ssh $h ibv_devinfo; done\n"
+    text = f"{loop}== n1\n{devinfo('4096 (5)')}== n2\n{{}}"
+    assert first(text.format(devinfo("1024 (3)"))) == ("mtu-mismatch", 12, True)
+    assert first(text.format(devinfo("4096 (5)"))) is None
 
 
 def test_a_port_that_is_set_to_ethernet_beside_ports_of_infiniband() -> None:
@@ -396,6 +408,15 @@ def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        (
+            f"{ON_N1}systemctl is-active nvidia-fabricmanager\nfailed\n",
+            ("fabric-manager-down", 2, True),
+        ),
+        (
+            f"{ON_N1}cat /sys/class/infiniband/*/ports/1/state\n2: INIT\n",
+            ("no-subnet-manager", 2, True),
+        ),
+        ('  2  8[  ] ==(  Down/Disabled)==>   [  ] "" ( )\n', ("port-down", 1, False)),
         ("Temperature [C]                    : 82 [-5..75]\n", ("too-hot", 1, True)),
         ("Temperature [C]                    : 52 [-5..75]\n", None),
         ("\tLink detected: no\n", ("port-down", 1, False)),
@@ -416,6 +437,23 @@ def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
             ),
             None,
         ),
+        ("shm              64M   64M     0 100% /dev/shm\n", ("shm-too-small", 1, True)),
+        ("10.12.0.1@o2ib:/scratch  812T  812T   12M 100% /scratch\n", ("disk-full", 1, True)),
+        ("/dev/loop3  56M  56M  0 100% /snap/core18/2829\n", None),
+        ("nfs1:/home  20T  14T  6.4T  69% /home\n", None),
+        (f"{ON_N1}systemctl is-active nvidia-fabricmanager\nactive\n", None),
+        (f"{ON_N1}cat /sys/class/infiniband/*/ports/1/state\n4: ACTIVE\n", None),
+        (
+            f"{ON_N1}lsmod | grep -E '^(ib|rdma)'\nib_uverbs 1 1 mlx4_ib\nib_core 5 2 ib_uverbs\n",
+            ("rdma-ucm-not-loaded", 3, False),
+        ),
+        (
+            (
+                f"{ON_N1}kubectl get nodes -o custom-columns=NAME:x,RDMA:.status.allocatable.r\n"
+                "NAME     RDMA\nnode1    63\nnode3    0\n"
+            ),
+            ("resource-not-advertised", 4, True),
+        ),
         (
             "        - nid: 10.10.1.53@o2ib\n          status: down\n",
             ("interface-down", 2, True),
@@ -427,7 +465,7 @@ def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
             ("ib-uverbs-not-loaded", 2, True),
         ),
         (
-            f"{ON_N1}lsmod | grep -E 'ib_|rdma|mlx'\nib_uverbs 1 0\nib_core  557056  1 ib_uverbs\n",
+            f"{ON_N1}lsmod | grep -E 'ib_|rdma'\nib_uverbs 1 1\nrdma_ucm 1 0\nib_core 5 1\n",
             None,
         ),
         (
