@@ -193,7 +193,9 @@ def _placed(failure: Failure) -> str:
     """What failed, and where if the line or its message says so."""
     what = printable(_what(failure))
     if failure.what in LISTED:
-        return f"{what} ({printable(failure.device)})" if failure.device else what
+        names = (failure.device, *(f"at {host}" for host in failure.speakers[:1]))
+        where = " ".join(printable(name) for name in names if name)
+        return f"{what} ({where})" if where else what
     is_placed = failure.stage or failure.device or failure.tool != NO_TOOL
     return f"{_where(failure)}: {what}" if is_placed or failure.what != MESSAGE else what
 

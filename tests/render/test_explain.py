@@ -5,7 +5,7 @@ import io
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.endings import read_end
+from rdmadiag.explain.log.rest import read_rest
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.render.console import console
@@ -26,7 +26,7 @@ ODD = "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 the frobnicator failed\n"
 def account_of(log: str) -> Account:
     sieve = Sieve(NEEDLES)
     collector = collect(sieve.segments(io.BytesIO(log.encode())))
-    read_end(collector, sieve.end, sieve.lines)
+    read_rest(collector, sieve)
     return collector.account(sieve.lines, sieve.bytes)
 
 
@@ -90,3 +90,36 @@ def test_an_answer_begins_with_its_word(log: str, answer: str) -> None:
 
 def test_a_line_that_is_not_understood_is_quoted() -> None:
     assert "the frobnicator failed" in text_of(ODD)
+
+
+LISTED = (
+    "[root@n1 ~]# cat /etc/nccl.conf\nNCCL_IB_HCA=mlx5_0\n"
+    "[root@n1 ~]# ibv_devices\n    rocep65s0f0     \tb83fd20300c1a230\n"
+)
+
+
+def test_what_a_listing_shows_is_answered_with_its_cause_the_device_and_the_host() -> None:
+    answer = text_of(LISTED).partition("\n")[0]
+    cause = "the device has another name since the last reboot (mlx5_0 at n1)"
+    assert answer.startswith(f"FAILED  a listing shows it: {cause}  [")
+
+
+def test_what_a_listing_shows_comes_before_what_failed_by_it() -> None:
+    answer, _, below = text_of(MEMLOCK + LISTED).partition("\n")
+    assert answer.startswith("FAILED  a listing shows it: the device has another name")
+    assert "errno 12" in below.partition("Also failed, later:")[2]
+
+
+def test_what_may_be_meant_so_is_no_failure_that_is_known() -> None:
+    listed = "[root@n1 ~]# lspci -vv\n\t\tACSCtl:\tSrcValid+ ReqRedir+ CmpltRedir+\n"
+    answer = text_of(listed).partition("\n")[0]
+    assert answer.startswith("UNKNOWN  this may be what is wrong: ACS or the IOMMU redirects")
+    assert not text_of(MEMLOCK + listed).startswith("FAILED  a listing")
+
+
+def test_a_job_that_slurm_lists_as_out_of_memory_explains_what_its_peers_say() -> None:
+    listed = "$ sacct -j 7\n7       OUT_OF_ME+    0:125   00:21:37\n"
+    gone = "n2:1:2 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer"
+    assert text_of(USES + f"{gone} n1<57210>\n" + listed).startswith(
+        "OTHER  no line here says that RDMA failed; likely it was killed"
+    )

@@ -22,6 +22,7 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.ways import of_ways
 
     several = parts(text)
+    hosts = {line: part.host for part in several for line in part.lines}
     seen = set[tuple[str, ...]]()
     for each in chain(
         of_others(several),
@@ -35,4 +36,4 @@ def shown(text: str) -> Iterator[Shown]:
     ):
         if each.causes not in seen:
             seen.add(each.causes)
-            yield each
+            yield each._replace(host=hosts.get(each.line, ""))

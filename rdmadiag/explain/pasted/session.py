@@ -56,6 +56,7 @@ class Shown(NamedTuple):
     causes: tuple[str, ...]  # labels, the likeliest first
     line: Line
     is_certain: bool = True  # else only where nothing else in the text has failed
+    host: str = ""  # whose prompt stands above it
 
 
 def parts(text: str) -> tuple[Part, ...]:

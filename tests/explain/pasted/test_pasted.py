@@ -85,6 +85,13 @@ def test_counters_of_several_devices_in_one_loop_are_no_two_readings() -> None:
     assert first(f"{ON_N1}{loop}\n{rows}{ON_N1}{loop}\n{rows}") is None
 
 
+def test_the_host_is_that_of_the_prompt() -> None:
+    (found,) = shown(readings("rx_symbol_err_phy", 7, 70))
+    assert found.host == "n1"
+    (found,) = shown("\tModule temperature high alarm : On\n")
+    assert found.host == ""
+
+
 def test_counters_of_two_devices_are_not_compared() -> None:
     text = readings("rx_symbol_err_phy", 1, 9000)
     assert first(text.replace("sleep 10; ethtool -S ens1f0np0", "ethtool -S ens2f0np0")) is None
