@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmadiag.sieve.lines import ABOVE, BEFORE, BEHIND, CARRIED, COMPILED, WHOLE, Segment, Sieve
+from rdmadiag.sieve.lines import (
+    ABOVE,
+    BEFORE,
+    BEHIND,
+    CARRIED,
+    COMPILED,
+    PASTE,
+    WHOLE,
+    Segment,
+    Sieve,
+)
 
 WORDS = {b"rdma": 1, b"ibv_": 1, b" qp ": 1, b"fail": 2, b"error": 2, b"both words": 3}
 SOURCE = Path(__file__).parents[2] / "rdmadiag" / "sieve" / "_sieve.c"
@@ -94,6 +104,20 @@ def test_how_the_bytes_arrive_makes_no_difference(
     whole = list(sieve.segments(io.BytesIO(text), 1 << 22))
     assert list(sieve.segments(Trickle(text, step), 4 * CARRIED)) == whole
     assert sieve.end == text[-WHOLE:]
+
+
+@pytest.mark.parametrize("size", [0, PASTE - 1, PASTE])
+def test_a_text_that_may_be_pasted_is_kept(size: int) -> None:
+    sieve = Sieve({b"error": 3})
+    assert list(sieve.segments(io.BytesIO(b"x" * size))) == []
+    assert len(sieve.paste) == size
+
+
+def test_one_that_is_longer_is_not_nor_is_the_one_before() -> None:
+    sieve = Sieve({b"error": 3})
+    for size in (3, PASTE + 1):
+        assert list(sieve.segments(io.BytesIO(b"x" * size))) == []
+    assert sieve.paste == b""
 
 
 @pytest.mark.parametrize("compiled", [True, False])
