@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
-from rdmadiag.explain.pasted.session import Line, Part, Shown, hosts_of
+from rdmadiag.explain.pasted.session import Line, Part, Shown, hosts_of, is_followed
 from rdmadiag.late import late
 
 _ROW: Final = late(
     r"(\S+)\s+(\d+)\s+(\d+)\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+(?:([\d.]+)\s+)?(v[12])\b"
 )
+_COUNT: Final = late(r"n_gids_found=\d+\s*$")
+"""The last line of show_gids: without it the rest of the table may have been cut off."""
 _MAC_DEVICE: Final = late(r"\s*hca_id:\s*(rdma_en\d+)")
 _MAC_ROW: Final = late(r"\s*GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)")
 _PICKS: Final = late(r"\b(?:grep|head|tail|awk|sed)\b")
@@ -31,9 +33,10 @@ class _Gid(NamedTuple):
 def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first."""
     tables = _tables(several)
+    whole = any(_COUNT.match(line.text) for part in several for line in part.lines)
     for rows in tables.values():
         if all(row.gid.is_link_local for row in rows):
-            yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line)
+            yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line, whole)
     yield from _of_macs(several)
     if hosts_of(several) > 1:
         yield from _of_two_hosts(tables)
@@ -68,7 +71,8 @@ def _of_macs(several: Sequence[Part]) -> Iterator[Shown]:
         for line in (*part.lines, Line(0, "hca_id: rdma_en0")):
             if found := _MAC_DEVICE.match(line.text):
                 if device and rows and all(gid.startswith("fe80") for gid, _ in rows):
-                    yield Shown(("no-ipv4-gid", "gid-does-not-route"), rows[0][1])
+                    sure = is_followed(rows[-1][1], several)
+                    yield Shown(("no-ipv4-gid", "gid-does-not-route"), rows[0][1], sure)
                 device, rows = found[1], []
             elif row := _MAC_ROW.match(line.text):
                 rows.append((row[2], line))

@@ -45,7 +45,7 @@ def _of_a_command(part: Part) -> Iterator[Shown]:
                 yield Shown(("rdma-disabled",), line)
     speeds = [(int(f[1]), line) for line in part.lines if (f := _UP_TO.match(line.text))]
     if speeds and max(speeds)[0] <= FASTEST_4:
-        yield Shown(("thunderbolt-4",), speeds[0][1])
+        yield Shown(("thunderbolt-4",), speeds[0][1])  # the ports of a Mac are of one kind
     for line in part.lines:
         if _SLEPT.search(line.text):
             yield Shown(("mac-slept",), line, False)

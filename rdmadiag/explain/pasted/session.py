@@ -95,6 +95,11 @@ def _parts(text: str) -> Iterator[Part]:
         yield Part(host, command, tuple(lines))
 
 
+def is_followed(line: Line, several: Sequence[Part]) -> bool:
+    """Whether something stands below it: what it is the last of may have been cut off."""
+    return any(each.number > line.number for part in several for each in part.lines[-1:])
+
+
 def hosts_of(several: Sequence[Part]) -> int:
     """How many hosts have a prompt."""
     return len({part.host for part in several if part.host})

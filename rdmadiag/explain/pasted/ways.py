@@ -65,7 +65,7 @@ def _in_vain(several: Sequence[Part]) -> Iterator[IPv4Address]:
 
 
 def _of_rejects(several: Sequence[Part]) -> Iterator[Shown]:
-    """ping gets through, and TCP is told that there is no route: a firewall says so."""
+    """ping gets through, and TCP fails with "No route to host": a firewall rejects it."""
     passes = any(
         part.command.startswith(("ping", "sudo ping"))
         and (found := _RECEIVED.match(line.text))

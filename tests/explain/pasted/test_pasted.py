@@ -191,7 +191,8 @@ def gid(index: int, gid_: str, version: str = "v2") -> str:
 
 def test_a_table_of_link_local_gids_alone() -> None:
     both = f"{ON_N1}show_gids mlx5_2\n{gid(0, LINK_LOCAL)}{{}}"
-    assert first(both.format("")) == ("no-usable-gid", 2, True)
+    assert first(both.format("n_gids_found=1\n")) == ("no-usable-gid", 2, True)
+    assert first(both.format("")) == ("no-usable-gid", 2, False)  # perhaps cut off
     assert first(both.format(gid(1, MAPPED))) is None
     assert first(both.format("").replace("show_gids mlx5_2", "show_gids | head -3")) is None
 
@@ -304,7 +305,7 @@ MAC = "user@mini ~ % "
         ),
         (
             f"{MAC}ibv_devinfo -v\nhca_id:\trdma_en3\n\t\t\tGID[  0]:\t\tfe80::1\n",
-            ("no-ipv4-gid", 3, True),
+            ("no-ipv4-gid", 3, False),
         ),
         (
             (
@@ -345,6 +346,12 @@ MAC = "user@mini ~ % "
 )
 def test_what_a_mac_lists(text: str, found: tuple[str, int, bool] | None) -> None:
     assert first(text) == found
+
+
+def test_a_table_of_a_mac_that_may_be_cut_off_is_not_certain() -> None:
+    table = f"{MAC}ibv_devinfo -v\nhca_id:\trdma_en3\n\t\t\tGID[  0]:\t\tfe80::1\n"
+    assert first(table) == ("no-ipv4-gid", 3, False)
+    assert first(f"{table}{MAC}sw_vers\nProductName: macOS\n") == ("no-ipv4-gid", 3, True)
 
 
 @pytest.mark.parametrize(
