@@ -79,6 +79,10 @@ class TrafficFilter:
     leads_to: str | None = None  # mirred redirects: the packet goes by this netdev instead
     limits: bool = False  # police: what exceeds a rate is dropped
     by_program: bool = False  # of bpf: its program itself decides (direct action)
+    # nft's limit, iptables' limit and hashlimit: so many packets in a time match, and no more.
+    up_to_rate: bool = False
+    # meta skuid, skgid; iptables' owner: what the kernel itself sends has none, and never matches.
+    of_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ _LOOKUP_SET: Final = 1
 _DROP, _ACCEPT, _JUMP, _GOTO, _RETURN = 0, 1, -3, -4, -5  # NF_*, NFT_*
 # NFT_META_*
 _META_PROTOCOL, _META_IIFNAME, _META_OIFNAME, _META_NFPROTO, _META_L4PROTO = 1, 6, 7, 15, 16
+_OF_OWNER: Final = ("meta 10", "meta 11")  # NFT_META_SKUID, NFT_META_SKGID
 _NETWORK, _TRANSPORT = 1, 2  # NFT_PAYLOAD_*_HEADER
 _OF_IP: Final = {(12, 4): "source", (16, 4): "destination"}  # offset, length
 _OF_IP6: Final = {(8, 16): "source", (24, 16): "destination"}
@@ -166,6 +167,8 @@ class _Reading:
         self._either: list[list[tuple[str, bytes, bytes]]] = []  # of each, one holds
         self._understood = True
         self._never = False
+        self._up_to_rate = False
+        self._of_owner = False
         self._handle = handle
 
     def rules(self, expressions: bytes) -> list[_Rule]:
@@ -218,33 +221,37 @@ class _Reading:
             source_port=_whole(self._asked.get("source_port")),
             destination_port=ports[0] if ports else None,
             destination_port_last=ports[1] if ports and ports[1] > ports[0] else None,
+            up_to_rate=self._up_to_rate,
+            of_owner=self._of_owner,
         )
         return _Rule(made, verdict, chain, self._never)
 
     def _take(self, name: str, data: Mapping[int, bytes]) -> None:
-        if name in _HARMLESS:
-            return
-        if name == "meta":
+        takes = {
+            "bitwise": self._mask,
+            "cmp": self._compare,
+            "range": self._between,
+            "lookup": self._look_up,
+        }
+        if name in takes:
+            takes[name](data)
+        elif name == "meta":
             self._load(data, 1, f"meta {number(data.get(2))}")
         elif name == "payload":
             place = (number(data.get(2)), number(data.get(3)), number(data.get(4)))
             self._load(data, 1, "payload {} {} {}".format(*place))
         elif name == "ct" and number(data.get(2)) == _CT_STATE:
             self._load(data, 1, "ct state")
-        elif name == "bitwise":
-            self._mask(data)
-        elif name == "cmp":
-            self._compare(data)
-        elif name == "range":
-            self._between(data)
-        elif name == "lookup":
-            self._look_up(data)
         elif name == "match":
             self._match(text(data.get(1)), number(data.get(2)) or 0, data.get(3, b""))
-        else:
+        elif name == "limit":
+            self._up_to_rate = True
+        elif name not in _HARMLESS:
             self._understood = False
 
     def _load(self, data: Mapping[int, bytes], key: int, what: str) -> None:
+        # nft_meta_get_eval_skugid: without a file of a process the rule ends there.
+        self._of_owner |= what in _OF_OWNER
         self._registers[number(data.get(key)) or 0] = (what, b"")
 
     def _mask(self, data: Mapping[int, bytes]) -> None:
@@ -260,6 +267,8 @@ class _Reading:
         value = dict(netlink.attributes(data.get(3, b""))).get(1, b"")
         operation = number(data.get(2))
         equal = operation == 0
+        if what in _OF_OWNER:
+            return
         if what == "ct state":
             # "ct state established,related": the bits are masked, and are not zero.
             bits = int.from_bytes(mask or value, sys.byteorder)
@@ -279,6 +288,8 @@ class _Reading:
     def _between(self, data: Mapping[int, bytes]) -> None:
         """What an interval that stands in the rule itself asks."""
         what, mask = self._registers.get(number(data.get(1)) or 0, ("", b""))
+        if what in _OF_OWNER:
+            return
         low, high = (dict(netlink.attributes(data.get(at, b""))).get(1, b"") for at in (3, 4))
         equal = number(data.get(2)) == 0 and len(low) == len(high)
         self._understood &= equal and not mask and self._asks(what, mask, low, high)
@@ -286,6 +297,8 @@ class _Reading:
     def _look_up(self, data: Mapping[int, bytes]) -> None:
         """A set: no map, and not what it does not hold."""
         what, mask = self._registers.get(number(data.get(2)) or 0, ("", b""))
+        if what in _OF_OWNER:
+            return
         found = self._sets.get((*self._table, text(data.get(_LOOKUP_SET))))
         if found is None or mask or 3 in data or number(data.get(5)) or what == "ct state":
             self._understood = False
@@ -293,7 +306,11 @@ class _Reading:
         self._either.append([each for one in found for each in _alternatives(what, *one)])
 
     def _match(self, name: str, revision: int, raw: bytes) -> None:
-        """An extension of iptables: struct xt_udp, xt_tcp and xt_multiport_v1."""
+        """An extension of iptables: struct xt_udp, xt_tcp, xt_multiport_v1 and xt_owner_match_info.
+
+        What the kernel sends has no owner: it matches none that is asked for, and each where the
+        rule asks for another one (net/netfilter/xt_owner.c).
+        """
         if (name, revision) in (("udp", 0), ("tcp", 0)) and len(raw) >= 12 - 3 * (name == "udp"):
             source_low, source_high, low, high = struct.unpack_from("=4H", raw)
             rest = raw[8:12] if name == "tcp" else raw[8:9]  # flags of TCP, and what is inverted
@@ -308,6 +325,10 @@ class _Reading:
             places = [each for each in ranges if each[0] <= each[1]]
             made = [(low.to_bytes(2), high.to_bytes(2)) for low, high in places]
             self._either.append([(_DESTINATION_PORT, *each) for each in made])
+        elif (name, revision) == ("owner", 1) and len(raw) >= 18 and not raw[17]:
+            self._of_owner = True
+        elif name in ("limit", "hashlimit"):
+            self._up_to_rate = True
         else:
             self._understood = False
 
@@ -481,6 +502,8 @@ def _both(one: TrafficFilter, other: TrafficFilter) -> TrafficFilter | None:
         netdev=other.netdev or one.netdev,
         ether_type=one.ether_type if other.ether_type == ANY else other.ether_type,
         understood=understood,
+        up_to_rate=one.up_to_rate or other.up_to_rate,
+        of_owner=one.of_owner or other.of_owner,
         protocol=one.protocol if other.protocol is None else other.protocol,
         source=other.source or one.source,
         destination=other.destination or one.destination,

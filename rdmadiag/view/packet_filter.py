@@ -4,6 +4,8 @@ A NIC's own RDMA passes no chain of the host. A packet passes every chain of a h
 another one has accepted.
 """
 
+from collections.abc import Sequence
+
 from rdmadiag.facts.packet_filter import FilterChain, PacketFilter
 from rdmadiag.facts.traffic_control import TrafficFilter
 from rdmadiag.frozen import dataclass
@@ -18,6 +20,7 @@ class Refusal:
     rule: TrafficFilter
     how: Dropped  # not surely: of some peers or ports, or a rule before lets some through
     is_own_doubt: bool  # the rule's own conditions leave it open
+    above_rate: TrafficFilter | None = None  # what lets so many a time through, before it
 
     @property
     def is_policy(self) -> bool:
@@ -42,8 +45,17 @@ def refused(found: PacketFilter, netdev: str, packet: Packet) -> Refusal | None:
         if rule is None:
             continue
         _, own = dropped_by([rule], packet)
-        refusal = Refusal(chain, rule, how, own is Dropped.PERHAPS)
+        refusal = Refusal(chain, rule, how, own is Dropped.PERHAPS, _above_rate(rows, packet))
         if how is Dropped.SURELY:
             return refusal
         perhaps = perhaps or refusal
     return perhaps
+
+
+def _above_rate(rows: Sequence[TrafficFilter], packet: Packet) -> TrafficFilter | None:
+    """The rule that lets packets through up to a rate, where without it each was dropped."""
+    up_to = [each for each in rows if each.up_to_rate and each.ends and not each.drops]
+    if not up_to:
+        return None
+    _, how = dropped_by([each for each in rows if each not in up_to], packet)
+    return up_to[0] if how is Dropped.SURELY else None

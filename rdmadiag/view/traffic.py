@@ -34,6 +34,7 @@ class Packet:
     port: int | None  # of the destination
     own: str | None = None  # this host's address
     peer: str | None = None
+    is_of_kernel: bool = False  # no process has sent it
 
     @property
     def source(self) -> str | None:
@@ -49,8 +50,8 @@ class Packet:
 def of_device(protocol: Protocol, direction: str) -> Packet:
     """What an RDMA device's own packets are."""
     if protocol is Protocol.IWARP:
-        return Packet(direction, TCP, None)
-    return Packet(direction, UDP, ROCE_V2_PORT)
+        return Packet(direction, TCP, None, is_of_kernel=True)
+    return Packet(direction, UDP, ROCE_V2_PORT, is_of_kernel=True)
 
 
 def dropped_by(
@@ -97,8 +98,10 @@ def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
         Dropped.SURELY if each.source_port is None else Dropped.PERHAPS,
         _in(each.source, packet.source),
         _in(each.destination, packet.destination),
-        Dropped.SURELY if each.understood else Dropped.PERHAPS,
+        Dropped.SURELY if each.understood and not each.up_to_rate else Dropped.PERHAPS,
     ]
+    if each.of_owner:
+        found.append(Dropped.NO if packet.is_of_kernel else Dropped.PERHAPS)
     if Dropped.NO in found:
         return Dropped.NO
     return Dropped.PERHAPS if Dropped.PERHAPS in found else Dropped.SURELY
@@ -171,6 +174,10 @@ def described(each: TrafficFilter) -> str:
         parts.append(f"from {each.source}")
     if each.destination:
         parts.append(f"to {each.destination}")
+    if each.of_owner:
+        parts.append("of an owner")
+    if each.up_to_rate:
+        parts.append("by a rate")
     if not each.understood:
         parts.append("by more conditions")
     every = {IPV4: "all IPv4", IPV6: "all IPv6", ARP: "ARP"}

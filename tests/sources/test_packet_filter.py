@@ -140,6 +140,11 @@ def verdict(code: int, to: str = "") -> bytes:
     return expression("immediate", attribute(1, be32(0)), attribute(2, attribute(2, inner)))
 
 
+def extension(name: str, revision: int, raw: bytes) -> bytes:
+    data = (attribute(1, name.encode() + b"\0"), attribute(2, be32(revision)), attribute(3, raw))
+    return expression("match", *data)
+
+
 COUNTER, LIMIT = expression("counter"), expression("limit")
 UDP_, TCP_ = (meta(16) + compare(b"\x11"), meta(16) + compare(b"\x06"))
 ROCE = payload(2, 2, 2) + compare(b"\x12\xb7")
@@ -174,7 +179,31 @@ CASES = {
         (rule("in", payload(2, 2, 2), compare(b"\0\x16", 1), verdict(DROP)),),
         [replace(WHOLE, understood=False)],
     ),
-    "a limit": ((rule("in", LIMIT, verdict(DROP)),), [replace(WHOLE, understood=False)]),
+    "a limit": ((rule("in", LIMIT, verdict(DROP)),), [replace(WHOLE, up_to_rate=True)]),
+    "a limit of iptables": (
+        (rule("in", extension("hashlimit", 3, bytes(64)), verdict(ACCEPT)),),
+        [replace(WHOLE, drops=False, up_to_rate=True)],
+    ),
+    "a user": (
+        (rule("in", meta(10), compare(struct.pack("=I", 1000)), verdict(ACCEPT)),),
+        [replace(WHOLE, drops=False, of_owner=True)],
+    ),
+    "another group": (
+        (rule("in", meta(11), compare(struct.pack("=I", 1000), 1), verdict(ACCEPT)),),
+        [replace(WHOLE, drops=False, of_owner=True)],
+    ),
+    "an owner of iptables": (
+        (rule("in", extension("owner", 1, bytes(16) + b"\1\0"), verdict(ACCEPT)),),
+        [replace(WHOLE, drops=False, of_owner=True)],
+    ),
+    "not an owner of iptables": (
+        (rule("in", extension("owner", 1, bytes(16) + b"\1\1"), verdict(ACCEPT)),),
+        [replace(WHOLE, drops=False, understood=False)],
+    ),
+    "a limit in another chain": (
+        (rule("in", LIMIT, verdict(JUMP, "sub")), rule("sub", ROCE, verdict(ACCEPT))),
+        [replace(WHOLE, drops=False, destination_port=4791, up_to_rate=True)],
+    ),
     "one family": (
         (rule("in", meta(15), compare(b"\x0a"), verdict(DROP)),),
         [replace(WHOLE, ether_type=IPV6)],

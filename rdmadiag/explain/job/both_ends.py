@@ -10,14 +10,20 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
-from rdmadiag.explain.job.part import Occurrence, Part
+from rdmadiag.explain.job.part import OF_A_START, TEXT_KEPT, Occurrence, Part
 from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
 from rdmadiag.frozen import dataclass
+from rdmadiag.late import late
 
 _FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
-_OF_A_START: Final = 5  # lines of a shell whose program was not started
+_REFUSES: Final = late(
+    r"\b(?:not|no|cannot|can't|expired|locked|disabled|denied|refus\w+|reject\w+|unavailable"
+    r"|unhealthy|drain\w*|missing|skipp?\w*|fail\w*|errors?|unexpected|abort\w*|timed out)\b",
+    re.IGNORECASE,
+)
+"""What a shell, an account or a check before a job says where it starts nothing."""
 _BLANK: Final = 2  # bytes of a log in which nothing was said
 _OF_THE_WAY: Final = frozenset(
     (
@@ -40,8 +46,6 @@ _NOT_ACKNOWLEDGED: Final[Labels] = ("no-path", "roce-port-dropped", "peer-gone")
 _ENDED_IN_SILENCE: Final[Labels] = ("peer-gone", "no-path", "roce-port-dropped")
 _RELIABLE: Final = "RC"
 _NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-down", "no-route")
-# The pingpongs take their path MTU as it was given; perftest compares it with the port's.
-_NEVER_SENT_OF_PINGPONG: Final[Labels] = ("mtu-above-port", *_NEVER_SENT[:1], *_NEVER_SENT[2:])
 _BROKE: Final[Labels] = ("link-lost", "device-removed", "interface-down")
 _ALIKE: Final = (
     ("Connection type", "qp-types-differ"),
@@ -190,13 +194,31 @@ def _own_failure(part: Part) -> Occurrence | None:
 def _not_started(part: Part, other: Part) -> Compared | None:
     """Of one program there is only why it was not started, and the other end waited for it."""
     end = part.end
-    if end is None or not NOT_STARTED.search(end.text) or part.lines > _OF_A_START:
+    if part.lines > OF_A_START or _failed(part) or part.talk.reached is not Reached.NOTHING:
         return None
-    if _failed(part) or part.talk.reached is not Reached.NOTHING or other.talk.has_result:
+    if end is not None and NOT_STARTED.search(end.text):
+        has_met_it = other.talk.reached is not Reached.NOTHING or _failed(other)
+        if other.talk.has_result or not has_met_it:
+            return None
+        return Compared(part, part.not_started(end), (), (), True)
+    return _something_else(part, other)
+
+
+def _something_else(part: Part, other: Part) -> Compared | None:
+    """Of one end there are a few lines, none of which a test prints, and one of them refuses
+    something; the other waits for it: a shell, an account or a check before it may have started
+    nothing.
+    """
+    line = part.end or part.last_line
+    if line is None or not _REFUSES.search(line.text) or part.talk.died:
         return None
-    if other.talk.reached is Reached.NOTHING and not _failed(other):
+    if _failed(other) or other.talk.reached not in (Reached.WAITING, Reached.OWN_END):
         return None
-    return Compared(part, part.not_started(end), (), (), True)
+    said = (
+        f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}",
+        f"{other.where}: it waits for its client: {other.talk.text}",
+    )
+    return Compared(part, part.not_started(line), (), said)
 
 
 # --- how far the two came ----------------------------------------------------------------------
@@ -256,7 +278,7 @@ def _flushed_by_itself(seen: Occurrence) -> Labels:
     found = _COMPLETED.search(seen.meaning.fields.after)
     if found and int(found[1]):
         return _BROKE
-    return _NEVER_SENT_OF_PINGPONG if seen.meaning.fields.tool == "rc_pingpong" else _NEVER_SENT
+    return _NEVER_SENT
 
 
 def _ended_in_silence(part: Part, other: Part) -> Compared | None:

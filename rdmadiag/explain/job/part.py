@@ -23,7 +23,7 @@ from rdmadiag.explain.job.writers import (
     unmarked,
     writer_of,
 )
-from rdmadiag.explain.log.endings import End, end_of
+from rdmadiag.explain.log.endings import End, Ending, end_of, numbered
 from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
@@ -60,6 +60,7 @@ MOST_SIGHTINGS: Final = 4_000  # of one file
 MOST_WRITERS: Final = 100_000
 REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
+OF_A_START: Final = 5  # lines of a shell, or of a script, whose program was not started
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
 
 
@@ -116,6 +117,7 @@ class Part:
     dropped: int = 0
     last: Stamp | None = None  # of the last line that has one
     end: End | None = None  # how a program ended that failed, by the end of the file
+    last_line: End | None = None  # the last that is not blank, of a file of a few lines
     talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
     @property
@@ -209,6 +211,9 @@ class Collecting:
             rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
             text = b"\n".join(rows)
         self.part.end = end_of(text, lines)
+        if lines <= OF_A_START:
+            several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
+            self.part.last_line = max(several, key=lambda each: each.number, default=None)
 
     def _settle_links(self) -> None:
         """A link that came up again counts where something else failed soon after it had gone."""

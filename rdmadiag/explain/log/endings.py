@@ -62,7 +62,8 @@ NOT_STARTED: Final = late(
     r"|\bfailed to (?:set pid \d+'s (?:affinity|policy)|set the \w+ resource limit|run command)\b"
     r"|\b(?:env|nohup|stdbuf|nice|setpriv|chroot|nsenter|unshare): "
     r"(?:failed|cannot|.{1,80}: no such)"
-    r"|^(?:sudo: )?a (?:password|terminal) is required",
+    r"|^(?:sudo: )?a (?:password|terminal) is required"
+    r"|^this account is currently not available|^your account has expired\b",
     re.IGNORECASE,
 )
 """What a shell, or a program that starts another one, says where it did not."""

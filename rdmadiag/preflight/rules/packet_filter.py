@@ -58,9 +58,10 @@ def refusal_when(found: Refusal) -> str:
     "The host's firewall drops a software device's packets",
     "A rule of nftables, or the policy of a chain, drops UDP port 4791, which RoCE v2 is, or TCP, "
     "which iWARP is, of a software device (rxe, siw): its packets pass the chains of the host as "
-    "those of any program do. A NIC's own RDMA does not. A warning where the rule drops only some, "
-    "of one peer or by conditions that are not read; a note where a rule before it may let those "
-    "of the peers through. Rules of iptables-legacy are not read.",
+    "those of any program do, but have no process as their owner. A NIC's own RDMA does not. A "
+    "warning where the rule drops only some, of one peer, above a rate or by conditions that are "
+    "not read; a note where a rule before it may let those of the peers through. Rules of "
+    "iptables-legacy are not read.",
     (_NFT,),
     remedy=_REMEDY,
     needs=("ports", "software device", "packet filter"),
@@ -76,8 +77,9 @@ def firewall_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
                 continue
             what = "iWARP's TCP" if port.protocol is Protocol.IWARP else "RoCE v2 (UDP 4791)"
             some = "" if found.how is Dropped.SURELY else "some of "
+            of_rate = " above the rate of a rule before it" if found.above_rate else ""
             yield this.finding(
-                f"nftables drops {some}{what} of {port.name}: {found.place}: "
+                f"nftables drops {some}{what} of {port.name}{of_rate}: {found.place}: "
                 f"{described(found.rule)}",
                 device=port.device,
                 port=port.number,
@@ -91,7 +93,7 @@ def firewall_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
 def _severity(found: Refusal) -> Severity | None:
     if found.how is Dropped.SURELY:
         return None
-    return Severity.WARN if found.is_own_doubt else Severity.INFO
+    return Severity.WARN if found.is_own_doubt or found.above_rate else Severity.INFO
 
 
 @rule(

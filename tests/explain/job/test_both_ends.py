@@ -93,7 +93,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
             MET + "Failed status Work Request Flushed Error (5) for wr_id 2\n",
             MET_BACK,
             "left.log",
-            "mtu-above-port",
+            "roce-port-dropped",
         ),
         (
             perftest() + "ethernet_read_keys: Couldn't read remote address\n",
@@ -139,7 +139,7 @@ def told(left: str, right: str) -> tuple[str, str, str]:
         "nothing is acknowledged over UC",
         "flushed before anything was sent",
         "flushed after some had completed",
-        "flushed, with an MTU that nobody compared",
+        "flushed, of a pingpong",
         "the other end left without a word",
         "both wait for the other",
         "a client that says nothing, and a server that waits",
@@ -261,6 +261,43 @@ def test_else_the_other_end_has_not_ended_without_a_word(right: str) -> None:
 def test_where_one_was_not_started_the_other_waits_for_it(line: str, other: str) -> None:
     assert told(line, other)[:2] == ("left.log", "program-not-started")
     assert told(other, line)[:2] == ("right.log", "program-not-started")
+
+
+REFUSED = (
+    "bash: connect: Connection refused\n"
+    "bash: line 1: /dev/tcp/192.0.2.2/9100: Connection refused\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This account is currently not available.\n",
+        '/usr/bin/job: 2: Syntax error: "(" unexpected\n',
+        REFUSED + "prolog: 192.0.2.2 is not healthy\n",
+        "node7 is drained\n",
+    ],
+    ids=["an account", "a shell", "a check that asks a service", "a prolog"],
+)
+@pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
+def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other: str) -> None:
+    assert told(text, other)[:2] == ("left.log", "program-not-started")
+    assert told(other, text)[:2] == ("right.log", "program-not-started")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("starting the client\n", WAITS),
+        ("node7 is drained\n", "step 40: loss 2.0\n"),
+        ("node7 is drained\n" + 5 * "step\n", WAITS),
+        (" " * 8 + "\n", WAITS),
+    ],
+    ids=["it refuses nothing", "nobody waits", "it says more", "it says nothing"],
+)
+def test_else_a_few_lines_say_nothing_of_a_start(left: str, right: str) -> None:
+    first = placed({"left.log": left, "right.log": right}).first
+    assert first is None or first.failure.causes[0].label != "program-not-started"
 
 
 def test_a_program_that_ran_and_one_that_was_not_started_are_no_two_ends() -> None:

@@ -14,11 +14,13 @@ from tests.sources.test_packet_filter import (
     ACCEPT,
     DROP,
     ESTABLISHED,
+    LIMIT,
     ROCE,
     TCP_,
     UDP_,
     chain,
     compare,
+    meta,
     payload,
     rule,
     verdict,
@@ -27,6 +29,8 @@ from tests.sources.test_packet_filter import (
 CODES = {each.code for each in RULES}
 RDMA, TCP = "firewall-drops-rdma", "firewall-drops-tcp"
 PEER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 9)))
+OF_A_USER = rule("in", meta(10), compare(bytes(4)), verdict(ACCEPT))
+SSH_LIMITED = rule("in", TCP_, payload(2, 2, 2), compare(b"\0\x16"), LIMIT, verdict(ACCEPT))
 SSH = rule("in", TCP_, payload(2, 2, 2), compare(b"\0\x16"), verdict(ACCEPT))
 
 
@@ -62,6 +66,22 @@ CASES = {
     "all but a peer": (
         soft(**nft(rule("in", PEER, verdict(ACCEPT)), policy=DROP)),
         [(RDMA, "info"), (TCP, "info")],
+    ),
+    "what a user sends alone": (
+        soft(**nft(OF_A_USER, policy=DROP, hook=3)),
+        [(RDMA, "critical"), (TCP, "info")],
+    ),
+    "all that exceeds a rate": (
+        soft(**nft(rule("in", UDP_, LIMIT, verdict(ACCEPT)), rule("in", UDP_, verdict(DROP)))),
+        [(RDMA, "warn")],
+    ),
+    "a rate of another port, and all but a peer": (
+        soft(**nft(SSH_LIMITED, rule("in", PEER, verdict(ACCEPT)), policy=DROP)),
+        [(RDMA, "info"), (TCP, "info")],
+    ),
+    "a rate that a rule below lets through": (
+        soft(**nft(rule("in", UDP_, LIMIT, verdict(ACCEPT)), rule("in", UDP_, verdict(ACCEPT)))),
+        [],
     ),
     "TCP at a NIC": (nic(**nft(rule("in", TCP_, verdict(DROP)))), [(TCP, "warn")]),
     "TCP of soft iWARP": (siw(**nft(rule("in", TCP_, verdict(DROP)))), [(RDMA, "critical")]),
