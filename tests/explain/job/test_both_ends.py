@@ -264,8 +264,7 @@ def test_where_one_was_not_started_the_other_waits_for_it(line: str, other: str)
 
 
 REFUSED = (
-    "bash: connect: Connection refused\n"
-    "bash: line 1: /dev/tcp/192.0.2.2/9100: Connection refused\n"
+    "bash: connect: Connection refused\nbash: line 1: /dev/tcp/192.0.2.2/9100: Connection refused\n"
 )
 
 
