@@ -126,7 +126,13 @@ def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
         *("hosts-format", "ld-cache", "port-authentication", "pre-checks", "shadowed", "shells"),
         *("socket-owners", "suppressed", "terminals", "time-windows", "unprivileged-ports"),
     }
-    assert table.held_out() == before | tenth | eleventh | twelfth
+    thirteenth = table.held_out(13)
+    assert thirteenth == {
+        *("ack-timeouts", "conntrack-table", "counts", "datagram-sizes", "endpoint-types"),
+        *("entering", "host-names", "leading-zeros", "line-ends", "log-files", "mac-filters"),
+        *("parsed", "pause-frames", "permits", "repeats", "search-domains"),
+    }
+    assert table.held_out() == before | tenth | eleventh | twelfth | thirteenth
 
 
 def test_a_round_draws_of_its_own_families_alone() -> None:
