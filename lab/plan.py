@@ -12,6 +12,9 @@ PLAN = CHECKOUT / "lab" / "plan.toml"
 SHORT = "RDMADIAG_LAB_SHORT"
 """Set for the short form: tests that are marked `long`, and all but one in n of those that are
 `sampled(n)`, are left out (tests/lab/conftest.py)."""
+OTHER_KERNEL = "RDMADIAG_LAB_OTHER_KERNEL"
+"""Set for a part that is `sampled`: of tests that are marked `other_kernels(n)` one case in n is
+taken, and none of 0: what they show is shown on the first kernel."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,9 @@ def form(part: Part, pytest_args: Sequence[str]) -> dict[str, str]:
 
     Of a part that is sampled, what `pytest_args` select runs all the same.
     """
-    sampled = part.sampled and not pytest_args
-    return {SHORT: "1"} if sampled or os.environ.get(SHORT) else {}
+    if part.sampled and not pytest_args:
+        return {SHORT: "1", OTHER_KERNEL: "1"}
+    return {SHORT: "1"} if os.environ.get(SHORT) else {}
 
 
 def long_form() -> list[Part]:
@@ -61,7 +65,7 @@ def in_short(*, long: bool, one_in: int, places: Iterable[int]) -> bool:
 
     A case's place does not depend on what else is collected: what failed runs once more by its id.
     """
-    return not long and sum(places) % one_in == 0
+    return not long and one_in > 0 and sum(places) % one_in == 0
 
 
 def parts() -> list[Part]:

@@ -40,6 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
     config.addinivalue_line("markers", "long: not in the short form")
     config.addinivalue_line("markers", "sampled(n): the short form takes one in n of its cases")
+    config.addinivalue_line(
+        "markers", "other_kernels(n): a part that is sampled takes one in n, and none of 0"
+    )
     config.addinivalue_line("markers", "events: of what a kernel tells: on each kernel there is")
 
 
@@ -57,13 +60,15 @@ def has(machine: str) -> set[str]:
 
 
 def in_short(item: pytest.Item) -> bool:
-    """Whether the short form takes it."""
-    sampled = item.get_closest_marker("sampled")
+    """Whether the short form takes it; on another kernel than the first, that kernel's."""
+    here = item.get_closest_marker("sampled")
+    if os.environ.get(plan.OTHER_KERNEL):
+        here = item.get_closest_marker("other_kernels") or here
     call = getattr(item, "callspec", None)
     places = call.indices.values() if call else ()
     return plan.in_short(
         long=item.get_closest_marker("long") is not None,
-        one_in=int(sampled.args[0]) if sampled else 1,
+        one_in=int(here.args[0]) if here else 1,
         places=places,
     )
 
@@ -88,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if lab != here:
             item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
         for mark in item.iter_markers("needs"):
-            if mark.args[0] in HAS["qemu"] - HAS["uml"]:
+            if mark.args[0] in HAS["qemu"] - HAS["uml"] - set(BUILT):
                 item.add_marker("stock")
             if machine and mark.args[0] not in here_is:
                 item.add_marker(pytest.mark.skip(reason=f"{machine} has no {mark.args[0]}"))

@@ -132,6 +132,7 @@ def test_a_connection_is_made_and_its_data_verified(
             assert file.read().strip().endswith("ffff:c000:0201")
 
 
+@pytest.mark.other_kernels(4)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
@@ -158,6 +159,7 @@ def test_each_operation_is_verified_and_timed(
         assert document["bandwidth"]["messages"] > 0
 
 
+@pytest.mark.other_kernels(2)
 @pytest.mark.parametrize("op", ["write", "read"])
 def test_a_one_sided_operation_of_two_processes_is_timed_by_the_one_that_connects(
     port: Port, attempts: Attempts, op: str
@@ -188,6 +190,7 @@ def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts
     assert one.end(WAIT).result() == (0, "verified", "done")
 
 
+@pytest.mark.other_kernels(0)
 def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> None:
     files = []
     for number in (0, 1):
@@ -327,6 +330,7 @@ def test_an_address_that_is_not_this_hosts_is_not_listened_at(
     assert ended.document["errno"]["name"] == "EADDRNOTAVAIL"
 
 
+@pytest.mark.other_kernels(0)
 def test_a_port_that_is_taken(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4716)
     ended = attempts.start(*port.options, f"--listen={port.address}:4716").end(WAIT)
@@ -336,6 +340,7 @@ def test_a_port_that_is_taken(port: Port, attempts: Attempts) -> None:
     one.end(WAIT)
 
 
+@pytest.mark.other_kernels(0)
 @pytest.mark.parametrize("fault", ["mode", "absent"])
 def test_the_node_of_the_connection_manager_is_closed_or_gone(
     port: Port, rdmadiag_json: Any, fault: str

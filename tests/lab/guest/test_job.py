@@ -76,6 +76,7 @@ def send_bw(job: MixedJob) -> int:
     return server
 
 
+@pytest.mark.other_kernels(0)
 def test_the_share_is_that_of_perftests_own_bytes_and_of_the_copys(
     far: None, tcp_diag: None, tmp_path: Path, rdmadiag_json: Call
 ) -> None:

@@ -211,6 +211,7 @@ class TestModules:
         kinds = {each.read(transceivers.HEAD)[:1] for each in PUBLISHED.values()}  # type: ignore[index]
         assert kinds == {b"\x03", b"\x0d", b"\x11", b"\x18", b"\x19"}
 
+    @pytest.mark.other_kernels(0)
     def test_the_rule_fires_with_the_light_that_is_lost_and_ends_with_it(
         self,
         settable: Rxe,  # noqa: F811

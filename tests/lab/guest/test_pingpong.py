@@ -57,6 +57,7 @@ def result(code: int, document: Any) -> tuple[int, str, str]:
 
 @pytest.mark.usefixtures("nothing_left")
 class TestLoopback:
+    @pytest.mark.other_kernels(4)
     @pytest.mark.parametrize("payload", [1, 64, 4097, 1 << 20])
     @pytest.mark.parametrize("kind", ["rc", "uc"])
     def test_data_is_verified_both_ways(self, kind: str, payload: int, attempts: Attempts) -> None:
@@ -114,6 +115,7 @@ class TestLoopback:
 
 @pytest.mark.usefixtures("nothing_left")
 class TestTwoProcesses:
+    @pytest.mark.other_kernels(3)
     @pytest.mark.parametrize(
         ("kind", "address"),
         [("rc", "192.0.2.1"), ("uc", "127.0.0.1"), ("rc", "2001:db8::1")],

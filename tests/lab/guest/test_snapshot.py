@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab.recorded import comparable
 from lab.rxe import Rxe
 
@@ -44,6 +46,7 @@ def test_a_healthy_host(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
     assert_replays("rxe-healthy", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_healthy_host_as_an_archive(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
     assert_replays("rxe-healthy-archive", rdmadiag, archive=True)
 
@@ -75,6 +78,7 @@ def test_a_host_seen_by_an_ordinary_user_who_may_not_open_the_node(
     assert_replays("rxe-node-closed", rdmadiag, user=65534)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_with_link_local_addresses_alone(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
 ) -> None:
@@ -84,12 +88,14 @@ def test_a_host_with_link_local_addresses_alone(
     assert_replays("rxe-link-local-only", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_without_ipv4(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run) -> None:
     run(["ip", "-4", "address", "flush", "dev", "veth0"], timeout=30)
     time.sleep(2)
     assert_replays("rxe-ipv6-only", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_with_two_mtus_on_one_cable(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
 ) -> None:
@@ -97,12 +103,14 @@ def test_a_host_with_two_mtus_on_one_cable(
     assert_replays("rxe-two-mtus", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_whose_environment_names_another_hosts_device(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
 ) -> None:
     assert_replays("rxe-env-absent-device", rdmadiag, prefix=("env", "NCCL_IB_HCA==mlx5_0"))
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_with_a_low_limit_above_the_process(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
 ) -> None:

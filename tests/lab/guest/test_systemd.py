@@ -77,6 +77,7 @@ def statuses(text: str) -> set[str]:
     return {line for line in text.splitlines() if kept.match(line)}
 
 
+@pytest.mark.other_kernels(0)
 def test_the_hardened_unit_sees_what_root_sees(
     program: None, rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
 ) -> None:

@@ -99,6 +99,7 @@ def test_of_a_thousand_changes_a_second_none_is_lost_or_the_loss_is_said(
     assert memory <= 60, result
 
 
+@pytest.mark.other_kernels(0)
 def test_idle_it_sleeps(watch: Callable[..., Watch]) -> None:
     """Counted in times that it woke up: of a guest that is stopped now and then, processor time
     says how busy the machine below it is. It is noted."""

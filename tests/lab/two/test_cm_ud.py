@@ -52,6 +52,7 @@ def start(
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.other_kernels(2)
 @pytest.mark.stock
 @pytest.mark.parametrize("secret", [False, True], ids=["open", "secret"])
 def test_datagrams_are_verified_and_both_ends_tell_the_same(

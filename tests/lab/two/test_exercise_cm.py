@@ -52,6 +52,7 @@ def exercise(
         yield call
 
 
+@pytest.mark.other_kernels(2)
 @pytest.mark.stock
 def test_each_cell_that_it_can_is_connected_and_verified_between_two_hosts(
     exercise: Start,

@@ -39,6 +39,7 @@ def sends(kind: str, status: str | None) -> dict[tuple[str, str, str], str | Non
 SEND_RC = ("--only=send", "--qp=rc")
 
 
+@pytest.mark.other_kernels(4)
 @pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.result()
 
 
+@pytest.mark.other_kernels(6)
 @pytest.mark.stock
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
@@ -151,6 +152,7 @@ def assert_lost(kind: str, found: set[str]) -> None:
         assert found <= {"no_data", "peer_failed"}
 
 
+@pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])

@@ -15,6 +15,7 @@ Start = Callable[..., Attempt]
 Exchange = Callable[..., Any]
 
 
+@pytest.mark.other_kernels(4)
 @pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(

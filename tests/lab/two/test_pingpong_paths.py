@@ -133,6 +133,7 @@ def test_a_listener_that_comes_late_is_waited_for(
         assert f"nobody listens yet at {peer.ipv4}:{port}: waiting" in ended.stderr
 
 
+@pytest.mark.other_kernels(3)
 @pytest.mark.stock
 @pytest.mark.parametrize(
     ("address", "errno", "first", "never"),
