@@ -1,6 +1,6 @@
 """What explain found: of a log the first failure first; of a word what it means."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -15,7 +15,6 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.job.story import Ended
 from rdmadiag.explain.log.account import (
     LIKELY,
     Account,
@@ -44,6 +43,9 @@ from rdmadiag.late import late
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.plain import counted, excerpt, printable
 from rdmadiag.render.see import seen_at
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.job.story import Ended  # rules of both ends come with it
 
 _SENTENCE: Final = late(
     r"\b(?:is|are|was|were|has|does|did|ended|went|lost|took|hung|killed|use|uses|wants|gives|gave"
@@ -154,7 +156,7 @@ def _cause_of(first: Failure) -> str:
     return f"; {text}" if text.startswith("perhaps ") else f"; likely {text}"
 
 
-def about(other: OtherFailure | Ended) -> str:
+def about(other: "OtherFailure | Ended") -> str:
     """What is known of its message, where that is a sentence; else its cause, or its line."""
     known = _sentence(other.message)
     return known or (other.causes[0].text if other.causes else excerpt(other.text))
@@ -167,7 +169,7 @@ def _sentence(message: KnownMessage | None) -> str:
     return known if says else ""
 
 
-def other_failure(other: OtherFailure | Ended) -> str:
+def other_failure(other: "OtherFailure | Ended") -> str:
     """What failed that is none of RDMA, as far as its words say."""
     if other.causes and other.causes[0].label != PROGRAM_ERROR:
         text = printable(about(other))

@@ -36,6 +36,7 @@ NOT_OUTPUT: Final = late(
     # what was typed at a prompt: bash's of Red Hat and of Debian, zsh's of a Mac
     r"|^\s*(?:\[[\w.-]+@[\w.-]+ [^\]]{1,80}\]|[\w.-]+@[\w.-]+:[~/][^#$ ]{0,80})[#$] "
     r"|^\s*[\w.-]+@[\w.-]+ [~/]\S{0,80} % "
+    r"|^PS [A-Z]:\\[^>]{0,80}> "  # and that of PowerShell
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 

@@ -200,7 +200,7 @@ BOTH: Final = (
     "not attempted  ", "turned away ", "failed  at ", "_mismatch: ", "_not_active: ", "_unusable: ",
     "not_permitted: ", "mtu_above_port: ", "another_device: ",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
-    "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
+    "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror", "dpt=4791",
     # launchers, and the sockets by which ranks meet: explain.log.trouble
     "orte_error_log: ", "prte error: ", "opal error: ", "pmix error: ", "ncclsocket",
     "socket interface found", "(ei00", "gloo/transport/", "the client socket has ", "-e- ",

@@ -15,7 +15,7 @@ from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
-from rdmadiag.explain.log.kind import OF_RDMA, Found, Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, OF_NO_RDMA, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
@@ -34,6 +34,8 @@ MOST_LINES: Final = 60
 """Lines of a text that counts as short."""
 SHOWN: Final = 3
 """Lines that are shown, those of most weight."""
+
+_OF_NO_RDMA: Final = OF_NO_RDMA | {NOT_STARTED}
 
 Numbered = tuple[int, str]
 
@@ -62,7 +64,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
             collector.forget_what_is_not_understood()
         return
     heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.LEAST]
-    passed = _of_healthy(lines) | _noted(lines)
+    passed = _of_healthy(lines) | _noted(lines) | _of_others(lines)
     several = sorted(
         (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
         key=lambda each: -each[0],
@@ -160,6 +162,16 @@ def _noted(lines: list[Numbered]) -> set[int]:
         return set()
     found = ((number, message_of(line)) for number, line in lines)
     return {number for number, message in found if message and message.kind is Kind.NOTE}
+
+
+def _of_others(lines: list[Numbered]) -> set[int]:
+    """Numbers of the lines whose cause is none of RDMA's, whatever they name."""
+    found = ((number, message_of(line)) for number, line in lines)
+    return {
+        number
+        for number, message in found
+        if message and message.is_other and _OF_NO_RDMA.issuperset(message.labels[:1])
+    }
 
 
 def _goes_on(line: str) -> bool:

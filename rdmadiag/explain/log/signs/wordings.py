@@ -45,6 +45,16 @@ SIGNS: Final = (
         ("qp-too-large",),
         ("ibv_devinfo -v | grep -E 'max_(qp_wr|sge|srq_wr)'",),
     ),
+    # --- a packet that LOG of netfilter names beside what becomes of it: UDP 4791 is RoCE v2 -----
+    sign(
+        "roce-filtered",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"\b(?:block|drop(?:ped)?|reject(?:ed)?|den(?:y|ied))\b.{0,400}\bPROTO=UDP\b"
+        r".{0,60}\bDPT=4791\b",
+        ("roce-port-dropped", "firewall"),
+        ("sudo nft list ruleset | grep -B3 -A3 log   # which rule it is", "sudo ufw status verbose"),
+    ),
     # --- keys: check_rkey of rxe_resp.c ------------------------------------------------------
     sign(
         "remote-key-unknown",

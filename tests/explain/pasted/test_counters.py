@@ -1,0 +1,75 @@
+"""Counters in a paste: those that rise between two readings."""
+
+import pytest
+
+from rdmadiag.explain.pasted import shown
+from tests.explain.pasted.answer import ON_N1, first
+
+
+def readings(name: str, first_: int, last: int, wait: str = "sleep 10; ") -> str:
+    row = f"     {name}: {{}}\n"
+    command = "ethtool -S ens1f0np0"
+    return (
+        f"{ON_N1}{command}\n{row.format(first_)}{ON_N1}{wait}{command}\n{row.format(last)}{ON_N1}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rise", "found"),
+    [
+        ("rx_symbol_err_phy", 10, ("cable-or-module", 4, True)),
+        ("rx_symbol_err_phy", 9, None),
+        ("link_down_events_phy", 1, ("link-flaps", 4, True)),
+        ("tx_pause_storm_warning_events", 1, ("pause-storm", 4, True)),
+        ("rx_prio3_pause_duration", 3_000_000, ("pause-storm", 4, True)),
+        ("rx_prio3_pause_duration", 2_900_000, None),
+        ("out_of_sequence", 100, ("slow-path", 4, False)),
+        ("rx_packets_phy", 10_000_000, None),
+    ],
+)
+def test_a_counter_that_rises_between_two_readings(
+    name: str, rise: int, found: tuple[str, int, bool] | None
+) -> None:
+    assert first(readings(name, 7, 7 + rise)) == found
+
+
+def test_how_long_a_pause_was_is_a_share_of_a_time_that_is_known() -> None:
+    assert first(readings("rx_prio3_pause_duration", 7, 9_000_000, wait="")) is None
+
+
+def test_counters_of_several_devices_in_one_loop_are_no_two_readings() -> None:
+    loop = "for i in eth1 eth2; do ethtool -S $i; done"
+    rows = "     rx_symbol_err_phy: 1\n     rx_symbol_err_phy: 9000\n"
+    assert first(f"{ON_N1}{loop}\n{rows}{ON_N1}{loop}\n{rows}") is None
+
+
+def test_the_host_is_that_of_the_prompt() -> None:
+    (found,) = shown(readings("rx_symbol_err_phy", 7, 70))
+    assert found.host == "n1"
+    (found,) = shown("\tModule temperature high alarm : On\n")
+    assert found.host == ""
+
+
+def test_counters_of_two_devices_are_not_compared() -> None:
+    text = readings("rx_symbol_err_phy", 1, 9000)
+    assert first(text.replace("sleep 10; ethtool -S ens1f0np0", "ethtool -S ens2f0np0")) is None
+
+
+def test_an_error_event_of_a_storm_is_one_without_a_second_reading() -> None:
+    row = "     tx_pause_storm_error_events: {}\n"
+    assert first(f"{ON_N1}ethtool -S eth1\n{row.format(7)}") == ("pause-storm", 2, True)
+    assert first(f"{ON_N1}ethtool -S eth1\n{row.format(0)}") is None
+
+
+def test_perfquery_fills_with_dots() -> None:
+    row = "SymbolErrorCounter:..............{}\n"
+    text = f"{ON_N1}perfquery\n{row.format(2114)}{ON_N1}sleep 60; perfquery\n{row.format(3902)}"
+    assert first(text) == ("cable-or-module", 4, True)
+
+
+def test_a_loop_that_waits_reads_one_device_again() -> None:
+    rows = "     rx_prio3_pause_duration: {}\n"
+    loop = f"{ON_N1}for i in 1 2 3; do ethtool -S eth1; sleep 1; done\n"
+    paused = "".join(rows.format(n * 999_000) for n in range(1, 4))
+    assert first(f"{loop}{paused}") == ("pause-storm", 4, True)
+    assert first(f"{loop}{paused}".replace("eth1", "eth$i")) is None

@@ -1,0 +1,96 @@
+"""What a paste shows of a host beside its ports."""
+
+import pytest
+
+from tests.explain.pasted.answer import ON_N1, first
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("10.64.5.4 FAILED\n", ("peer-unreachable", 1, False)),
+        ("10.64.5.4 lladdr 94:6d:ae:31:c4:28 REACHABLE\n", None),
+        ("\tModule temperature high alarm             : On\n", ("too-hot", 1, True)),
+        ("\tModule temperature high alarm             : Off\n", None),
+        ("\tLaser rx power low alarm   : On\n", ("cable-or-module", 1, True)),
+        ("  udp dport 4791 counter packets 12 bytes 900 drop\n", ("firewall", 1, True)),
+        ("  udp dport 4791 counter packets 12 bytes 900 accept\n", None),
+        (
+            " 396  115K DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0  udp dpt:4791\n",
+            ("firewall", 1, True),
+        ),
+        ("   0     0 DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0  udp dpt:4791\n", None),
+        ("\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n", ("slow-path", 1, False)),
+        ("\t\tLnkSta:\tSpeed 16GT/s (ok), Width x16 (ok)\n", None),
+        (
+            (
+                "3b:00.0 3D controller: NVIDIA Corporation\n"
+                "\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n"
+            ),
+            None,  # a GPU that has nothing to do
+        ),
+        ("\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", ("acs-or-iommu", 1, False)),
+        ("\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir- CmpltRedir-\n", None),
+        ("  Remapping Failure Occurred        : Yes\n", ("gpu-fault", 1, True)),
+        ("  Remapping Failure Occurred        : No\n", None),
+        ("  DRAM Uncorrectable            : 14\n", ("gpu-fault", 1, True)),
+        ("  DRAM Uncorrectable            : 0\n", None),
+        (
+            " 1a3 | 11/04/2024 | 06:58:17 | Memory #0x87 | Uncorrectable ECC | Asserted\n",
+            ("host-memory-failed", 1, True),
+        ),
+        (" 1a3 | 11/04/2024 | 06:58:17 | Memory #0x87 | Correctable ECC | Asserted\n", None),
+    ],
+)
+def test_a_line_of_a_listing(lines: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(lines) == found
+
+
+def test_a_module_that_lsmod_does_not_list_may_be_needed() -> None:
+    asked = f"{ON_N1}lsmod | grep -E 'peermem|ib_core'\n"
+    assert first(f"{asked}ib_core  516096  8 rdma_cm\n") == ("gdr-off", 1, False)
+    assert first(f"{asked}nvidia_peermem  16384  0\n") is None
+
+
+def test_a_rule_for_all_udp_whose_packets_became_more() -> None:
+    row = " {}  115K DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0\n"
+    asked = f"{ON_N1}iptables -nvL INPUT\n"
+    assert first(f"{asked}{row.format(396)}") is None
+    assert first(f"{asked}{row.format(396)}{asked}{row.format(396)}") is None
+    assert first(f"{asked}{row.format(396)}{asked}{row.format(404)}") == ("firewall", 4, True)
+
+
+def test_a_device_that_another_namespace_has() -> None:
+    system = f"{ON_N1}rdma system\nnetns {{}} copy-on-fork on\n"
+    there = f"{ON_N1}ip netns exec tenant1 rdma dev\n2: mlx5_2: node_type ca\n"
+    found = ("device-in-other-netns", 2, True)
+    assert first(system.format("exclusive") + there) == found
+    assert first(system.format("shared") + there) is None
+    assert first(system.format("exclusive")) is None
+
+
+def test_a_child_of_ipoib_whose_partition_the_port_is_no_member_of() -> None:
+    keys = f"{ON_N1}cat /sys/class/infiniband/mlx5_0/ports/1/pkeys/*\n0xffff\n{{}}\n"
+    child = f"{ON_N1}ip -br addr\nib0.8012@ib0     DOWN           10.18.0.2/16\n"
+    assert first(keys.format("0x0000") + child) == ("pkey-index", 5, True)
+    assert first(keys.format("0x8012") + child) is None
+    assert first(keys.format("0x0012") + child) is None  # a limited member
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        ("OUT_OF_ME+", ("killed-for-memory", 2, True)),
+        ("TIMEOUT", ("job-ended", 2, True)),
+        ("COMPLETED", None),
+    ],
+)
+def test_how_slurm_says_that_a_job_ended(state: str, found: tuple[str, int, bool] | None) -> None:
+    assert first(f"{ON_N1}sacct -j 719034\n719034       {state}    0:125   00:21:37\n") == found
+
+
+def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
+    most = f"{ON_N1}cat rdma.max\nmlx5_0 hca_handle=64 hca_object=2000\n"
+    now = f"{ON_N1}cat rdma.current\nmlx5_0 hca_handle=32 hca_object={{}}\n"
+    assert first(most + now.format(2000)) == ("rdma-cgroup", 4, True)
+    assert first(most + now.format(1999)) is None

@@ -1,0 +1,69 @@
+"""Ports in a paste, of one host or of two."""
+
+from tests.explain.pasted.answer import ON_N1, ON_N2, first
+
+
+def ibstat(state: str = "Active", rate: str = "200", layer: str = "InfiniBand") -> str:
+    return (
+        f"CA 'mlx5_0'\n\tCA type: MT4123\n\tPort 1:\n\t\tState: {state}\n"
+        f"\t\tPhysical state: LinkUp\n\t\tRate: {rate}\n\t\tLink layer: {layer}\n"
+    )
+
+
+def test_a_link_of_10_gbit_s_is_slow_for_an_adapter_of_today() -> None:
+    assert first(f"{ON_N1}ibstat\n{ibstat()}") is None
+    assert first(f"{ON_N1}ibstat\n{ibstat(rate='10')}") == ("cable-or-module", 7, True)
+    assert first(f"{ON_N1}ibstat\n{ibstat(state='Down', rate='10')}") is None
+    assert first(f"{ON_N1}ibstat\n{ibstat(rate='10').replace('MT4123', 'MT25408')}") is None
+
+
+def devinfo(mtu: str, layer: str = "Ethernet") -> str:
+    return (
+        "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
+        f"\t\t\tactive_mtu:\t\t{mtu}\n\t\t\tlink_layer:\t\t{layer}\n"
+    )
+
+
+def test_two_hosts_with_different_mtus_of_ethernet() -> None:
+    large, small = devinfo("4096 (5)"), devinfo("1024 (3)")
+    two = f"{ON_N1}ibv_devinfo\n{{}}{ON_N2}ibv_devinfo\n{{}}"
+    assert first(two.format(large, large)) is None
+    assert first(two.format(large, small)) == ("mtu-mismatch", 11, True)
+    assert first(two.replace("n2", "n1").format(large, small)) is None
+    of_ib = (devinfo("4096 (5)", "InfiniBand"), devinfo("2048 (4)", "InfiniBand"))
+    assert first(two.format(*of_ib)) is None
+
+
+def test_a_loop_names_the_host_before_what_it_printed() -> None:
+    loop = "$ for h in n1 n2; do echo == $h; ssh $h ibv_devinfo; done\n"
+    text = f"{loop}== n1\n{devinfo('4096 (5)')}== n2\n{{}}"
+    assert first(text.format(devinfo("1024 (3)"))) == ("mtu-mismatch", 12, True)
+    assert first(text.format(devinfo("4096 (5)"))) is None
+
+
+def test_a_port_that_is_set_to_ethernet_beside_ports_of_infiniband() -> None:
+    down = ibstat(state="Down", layer="Ethernet")
+    asked = f"{ON_N1}ibstat\n{down}{ON_N1}mlxconfig -d /dev/mst/x q\n        LINK_TYPE_P1  ETH(2)\n"
+    assert first(asked) is None
+    assert first(f"{asked}{ON_N2}ibstat\n{ibstat()}") == ("port-type-other", 10, True)
+
+
+def test_a_roce_device_whose_netdev_is_not_seen() -> None:
+    row = "link {} state ACTIVE physical_state LINK_UP {}\n"
+    assert first(row.format("mlx5_3/1", "")) == ("netdev-in-other-netns", 1, True)
+    assert first(row.format("mlx5_3/1", "netdev eth3")) is None
+    assert first(row.format("efa_0/1", "")) is None
+
+
+def test_one_of_many_ports_that_is_down_may_be_meant_so() -> None:
+    rows = "".join(f"mlx5_{n} port 1 ==> ib{n} (Up)\n" for n in range(4))
+    assert first(f"{rows}mlx5_9 port 1 ==> ib9 (Down)\n") == ("port-down", 5, False)
+    assert first(f"{rows}mlx5_9 port 1 ==> ens9f1np1 (Down)\n") is None
+    assert first("mlx5_0 port 1 ==> ib0 (Up)\nmlx5_9 port 1 ==> ib9 (Down)\n") is None
+
+
+def test_an_interface_of_a_device_that_nobody_brought_up() -> None:
+    row = "link mlx5_1/1 state DOWN netdev eth1\n7: {}: <BROADCAST{}> mtu 1500\n"
+    assert first(row.format("eth1", "")) == ("interface-down", 2, False)
+    assert first(row.format("eth1", ",UP")) is None
+    assert first(row.format("eth2", "")) is None

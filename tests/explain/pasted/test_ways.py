@@ -1,0 +1,29 @@
+"""Pings and routes in a paste."""
+
+from tests.explain.pasted.answer import ON_N1, first
+
+
+def ping(size: int, received: int) -> str:
+    summary = f"3 packets transmitted, {received} received, 0% packet loss, time 2041ms\n"
+    return f"{ON_N1}ping -c 3 -M do -s {size} 10.40.0.9\n{summary}"
+
+
+def test_large_packets_that_get_lost_where_small_ones_do_not() -> None:
+    assert first(ping(1472, 3) + ping(8972, 0)) == ("mtu-too-large", 4, True)
+    assert first(ping(1472, 3) + ping(8972, 3)) is None
+    assert first(ping(1472, 0) + ping(8972, 0)) is None  # nothing gets through
+
+
+def test_a_route_that_refuses_what_somebody_looked_for() -> None:
+    routes = f"{ON_N1}ip route\nunreachable 10.200.0.0/16 proto static metric 20\n"
+    looked = f"{ON_N1}ip route get {{}}\nRTNETLINK answers: No route to host\n"
+    assert first(routes) is None
+    assert first(routes + looked.format("10.200.4.14")) == ("route-unreachable", 2, True)
+    assert first(routes + looked.format("10.201.4.14")) is None
+
+
+def test_tcp_without_a_route_to_a_host_that_answers_pings() -> None:
+    answers = f"{ON_N1}ping -c1 n2\n1 packets transmitted, {{}} received, 0% packet loss\n"
+    tcp = f"{ON_N1}nc -vz n2 18515\nNcat: No route to host.\n"
+    assert first(answers.format(1) + tcp) == ("firewall-rejects", 4, True)
+    assert first(answers.format(0) + tcp) is None
