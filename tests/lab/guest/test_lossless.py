@@ -198,7 +198,6 @@ class TestChain:
         (chain,) = port["chains"]
         return code, (chain["priority"], chain["lossless"], chain["cell"])
 
-    @pytest.mark.other_kernels(0)
     def test_cell_by_cell(self, nic: Nic, rdmadiag_json: Call) -> None:
         assert self.asked(rdmadiag_json) == (1, (0, False, "pfc"))
         nic.set("pfc", "set", "dev", NETDEV, "prio-pfc", "3:on")
