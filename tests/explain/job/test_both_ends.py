@@ -263,7 +263,7 @@ def test_where_one_was_not_started_the_other_waits_for_it(line: str, other: str)
     assert told(other, line)[:2] == ("right.log", "program-not-started")
 
 
-REFUSED = (
+ASKED_BY_BASH = (
     "bash: connect: Connection refused\nbash: line 1: /dev/tcp/192.0.2.2/9100: Connection refused\n"
 )
 
@@ -273,7 +273,7 @@ REFUSED = (
     [
         "This account is currently not available.\n",
         '/usr/bin/job: 2: Syntax error: "(" unexpected\n',
-        REFUSED + "prolog: 192.0.2.2 is not healthy\n",
+        ASKED_BY_BASH + "prolog: 192.0.2.2 is not healthy\n",
         "node7 is drained\n",
     ],
     ids=["an account", "a shell", "a check that asks a service", "a prolog"],

@@ -53,7 +53,7 @@ SIGNS: Final = (
         r"\b(?:block|drop(?:ped)?|reject(?:ed)?|den(?:y|ied))\b.{0,400}\bPROTO=UDP\b"
         r".{0,60}\bDPT=4791\b",
         ("roce-port-dropped", "firewall"),
-        ("sudo nft list ruleset | grep -B3 -A3 log   # which rule it is", "sudo ufw status verbose"),
+        ("sudo nft list ruleset | grep -B3 -A3 log   # which rule", "sudo ufw status verbose"),
     ),
     # --- keys: check_rkey of rxe_resp.c ------------------------------------------------------
     sign(
