@@ -190,6 +190,7 @@ def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts
     assert one.end(WAIT).result() == (0, "verified", "done")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.other_kernels(0)
 def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> None:
     files = []
@@ -296,6 +297,7 @@ def test_no_listener(port: Port, attempts: Attempts) -> None:
     assert any("nobody listens there" in each for each in document["causes"])
 
 
+@pytest.mark.sampled(2)
 def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4715)
     ended = attempts.start(*port.options, f"{port.address}:4715", "--bytes=65").end(WAIT)
@@ -330,6 +332,7 @@ def test_an_address_that_is_not_this_hosts_is_not_listened_at(
     assert ended.document["errno"]["name"] == "EADDRNOTAVAIL"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.other_kernels(0)
 def test_a_port_that_is_taken(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4716)
@@ -340,6 +343,7 @@ def test_a_port_that_is_taken(port: Port, attempts: Attempts) -> None:
     one.end(WAIT)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.other_kernels(0)
 @pytest.mark.parametrize("fault", ["mode", "absent"])
 def test_the_node_of_the_connection_manager_is_closed_or_gone(
