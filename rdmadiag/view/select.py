@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rdmadiag.facts.device_port import among, split
 from rdmadiag.frozen import dataclass
 from rdmadiag.nearest import instead
-from rdmadiag.view.reconcile import DeviceView
+
+if TYPE_CHECKING:
+    from rdmadiag.view.reconcile import DeviceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ class NoSuchDevice(ValueError):
     """A selector that names nothing; the message lists what there is."""
 
 
-def select(views: Sequence[DeviceView], selectors: Sequence[Selector]) -> tuple[DeviceView, ...]:
+def select(
+    views: Sequence["DeviceView"], selectors: Sequence[Selector]
+) -> tuple["DeviceView", ...]:
     """The devices and ports that `selectors` name, or all without any.
 
     Raises NoSuchDevice for a device or port that is not there.

@@ -164,9 +164,12 @@ def _index() -> dict[str, list[tuple[int, str]]]:
     """Words → numbers of rows, each with what is searched for, or nothing."""
     found: dict[str, list[tuple[int, str]]] = {}
     with open(INDEX, encoding="utf-8") as index:
-        for number, line in enumerate(index):
-            key, _, needle = line.rstrip("\n").partition("\t")
-            found.setdefault(key, []).append((number, needle))
+        for number, line in enumerate(index.read().removesuffix("\n").split("\n")):
+            key, _, needle = line.partition("\t")
+            if key in found:
+                found[key].append((number, needle))
+            else:
+                found[key] = [(number, needle)]
     return found
 
 
