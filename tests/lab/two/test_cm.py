@@ -95,6 +95,7 @@ def in_data(attempt: Attempt, device: str) -> None:
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.stock
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("payload", [1, 65536])
@@ -271,6 +272,7 @@ def test_a_link_that_goes_down_after_it(
     barrier("over")
 
 
+@pytest.mark.smoke
 @pytest.mark.stock
 def test_a_device_that_is_removed(
     role: str, rxe: Rxe, device: str, start: Start, do: Do, barrier: Barrier

@@ -52,6 +52,7 @@ def start(
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.other_kernels(2)
 @pytest.mark.stock
 @pytest.mark.parametrize("secret", [False, True], ids=["open", "secret"])

@@ -54,6 +54,7 @@ def secret(folder: Path, role: str) -> str:
     return f"--secret-file={file}"
 
 
+@pytest.mark.smoke
 @pytest.mark.stock
 def test_every_cell_is_verified_between_two_hosts_and_both_say_so(
     role: str, exercise: Start, exchange: Exchange, tmp_path: Path

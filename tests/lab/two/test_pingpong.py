@@ -38,6 +38,7 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.result()
 
 
+@pytest.mark.smoke
 @pytest.mark.other_kernels(6)
 @pytest.mark.stock
 @pytest.mark.sampled(3)

@@ -36,6 +36,7 @@ def test_each_host_meets_the_other(rxe: Rxe, peer: Rxe, exchange: Callable[..., 
     assert exchange("address", rxe.ipv4) == peer.ipv4
 
 
+@pytest.mark.smoke
 @pytest.mark.stock
 def test_a_queue_pair_connects_over_the_ipv4_gid(
     role: str, rxe: Rxe, peer: Rxe, run: Run, barrier: Callable[..., None]
@@ -45,6 +46,7 @@ def test_a_queue_pair_connects_over_the_ipv4_gid(
     assert "100 iters" in done.stdout
 
 
+@pytest.mark.smoke
 @pytest.mark.stock
 def test_a_queue_pair_connects_over_the_route_gid(
     role: str,
