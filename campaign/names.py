@@ -553,7 +553,7 @@ _FILE_NAME: Final = 200  # bytes
 
 def _snapshots(found: Campaign, *, short: bool) -> None:
     """Names as a file system has them: no "/", no NUL, any bytes."""
-    from lab.machine import NetDev
+    from lab.netdevs import NetDev
     from lab.samples import roce_host
     from rdmadiag.host.recording import write_archive
 

@@ -12,8 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab import counted
+from lab.gpus import Card
 from lab.mac import Mac, macs
-from lab.machine import Card, Device, GidRow, Machine, NetDev, Port, Way, roce_rows, with_counters
+from lab.machine import Machine, with_counters
+from lab.netdevs import NetDev
+from lab.rdma_devices import Device, GidRow, Port, roce_rows
+from lab.routing import Way
 from rdmadiag.facts.ib import LinkLayer, PhysState, PortState
 from rdmadiag.host.recording import KEPT_WORDS, pared, write_folder
 

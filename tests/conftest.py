@@ -14,7 +14,9 @@ import pytest
 from hypothesis import settings
 
 from lab.linked import Devlink, Ethtool
-from lab.machine import Device, Machine, NetDev, Port, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import Device, Port, roce_rows
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.environment import kept
 from rdmadiag.facts.ib import LinkLayer

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import DEFAULT_RULES, Machine, Rule, Way
+from lab.machine import Machine
+from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.explain.job.ends import with_reports
 from rdmadiag.explain.log.account import LikelyCause
 from tests.cli.conftest import Outcome

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Dcb, Machine
+from lab.machine import Machine
+from lab.netdevs import Dcb
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.sources.sysfs import CLASS

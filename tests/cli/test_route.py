@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.machine import NetDev
+from lab.netdevs import NetDev
 from tests.preflight.test_judge_route import host
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Machine, NetDev, Port, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.host.recording import write_archive
 from rdmadiag.samples import folder

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.linked import Devlink, Ethtool
-from lab.machine import Dcb, Machine, NetDev, Way, roce_rows
+from lab.machine import Machine
+from lab.netdevs import Dcb, NetDev
+from lab.rdma_devices import roce_rows
+from lab.routing import Way
 from lab.samples import gpu_host, infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence

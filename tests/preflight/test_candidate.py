@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from lab.mac import Mac, ready_mac
-from lab.machine import Device, Machine, NetDev, Port, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import Device, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence

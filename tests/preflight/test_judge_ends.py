@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 
 from lab.counted import Held
-from lab.machine import (
-    DEFAULT_RULES,
-    GidRow,
-    Machine,
-    NetDev,
-    Rule,
-    VlanData,
-    Way,
-    roce_rows,
-    with_counters,
-)
+from lab.machine import Machine, with_counters
+from lab.netdevs import NetDev, VlanData
+from lab.rdma_devices import GidRow, roce_rows
+from lab.routing import DEFAULT_RULES, Rule, Way
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId

@@ -10,18 +10,10 @@ from typing import Any
 
 import pytest
 
-from lab.machine import (
-    DEFAULT_RULES,
-    V1,
-    Device,
-    GidRow,
-    Machine,
-    NetDev,
-    Port,
-    Rule,
-    Way,
-    roce_rows,
-)
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import V1, Device, GidRow, Port, roce_rows
+from lab.routing import DEFAULT_RULES, Rule, Way
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId, GidType, PortState

@@ -8,7 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from lab.machine import V1, V2, GidRow, Machine
+from lab.machine import Machine
+from lab.rdma_devices import V1, V2, GidRow
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import BondData, LegData, NetDev
+from lab.netdevs import BondData, LegData, NetDev
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.bonding import Bonding, BondMode, Churn, HashPolicy, Leg, LegState, MiiStatus

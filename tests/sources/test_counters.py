@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lab import counted
 from lab.mac import macs
-from lab.machine import BondData, LegData, NetDev, with_counters
+from lab.machine import with_counters
+from lab.netdevs import BondData, LegData, NetDev
 from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counter_catalogue import Group, meaning
@@ -323,9 +324,8 @@ def test_the_netdev_of_another_namespace_is_not_ours(roce, host_in_memory, soon)
     machine = with_counters(roce).with_port(0, 0, netdev=None)
     host = host_in_memory(machine.recording())
     assert read_netdev_counters(host, soon) == ()
-    host.recording.netlink["nldev-sys-get"] = machine.change(netns_mode=None)._nldev()[
-        "nldev-sys-get"
-    ]
+    older = machine.change(netns_mode=None).recording().netlink
+    host.recording.netlink["nldev-sys-get"] = older["nldev-sys-get"]
     assert read_netdev_counters(host, soon)[0].netdev == "eth0", "a kernel before 4.18 names none"
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Dcb, Machine, NetDev, Port
+from lab.machine import Machine
+from lab.netdevs import Dcb, NetDev
+from lab.rdma_devices import Port
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.dcb import (

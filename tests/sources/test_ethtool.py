@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.linked import MODES, Ethtool
-from lab.machine import Machine, NetDev
+from lab.machine import Machine
+from lab.netdevs import NetDev
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ethtool import (

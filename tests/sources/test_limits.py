@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Limits
+from lab.limits import Limits
 from lab.samples import roce_host
 from rdmadiag.facts import Limit, Missing, Why
 from rdmadiag.facts.limits import (

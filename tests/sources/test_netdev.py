@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import NetDev as LabNetDev
+from lab.netdevs import NetDev as LabNetDev
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.host import netlink
 from rdmadiag.host.live import LiveHost

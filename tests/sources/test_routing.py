@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import DEFAULT_RULES, Machine, NetDev, Rule, Way
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import GidType
 from rdmadiag.facts.routing import (

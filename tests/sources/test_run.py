@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lab.mac import ready_mac
-from lab.machine import NetDev
+from lab.netdevs import NetDev
 from rdmadiag.facts import Missing, NetDevFacts, Why
 from rdmadiag.facts.evidence import (
     LINUX_ONLY,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Gpu
+from lab.gpus import Gpu
 from rdmadiag.facts import Limit, Missing, Why
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import system

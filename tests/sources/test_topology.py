@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Card, Machine
+from lab.gpus import Card
+from lab.machine import Machine
 from lab.samples import gpu_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.topology import Adapter, GpuKind, Place

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Machine, Vf, vf_reply
+from lab.machine import Machine
+from lab.rdma_devices import Vf, vf_reply
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.vfs import LinkPolicy, PhysicalFunction, VfFacts, VirtualFunction

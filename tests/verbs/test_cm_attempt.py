@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lab.mac import ready_mac
-from lab.machine import Machine, NetDev
+from lab.machine import Machine
+from lab.netdevs import NetDev
 from lab.samples import infiniband_host, roce_host
 from lab.transcript import script
 from rdmadiag.facts.attempt import Outcome, Stage

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from lab.mac import ready_mac
-from lab.machine import GidRow, Machine, roce_rows
+from lab.machine import Machine
+from lab.rdma_devices import GidRow, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Device, Machine, MemoryTree
+from lab.machine import Machine, MemoryTree
+from lab.rdma_devices import Device
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from lab.machine import V1, Dcb, GidRow, Machine, NetDev
+from lab.machine import Machine
+from lab.netdevs import Dcb, NetDev
+from lab.rdma_devices import V1, GidRow
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.dcb import Trust

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from lab.machine import V2, GidRow, Machine, NetDev
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import V2, GidRow
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.gid.netdev import NetDevState

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import DEFAULT_RULES, Machine, NetDev, Rule, Way
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Hop, Route, RouteKind, RoutingFacts, RuleAction

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Card, Machine, Way
+from lab.gpus import Card
+from lab.machine import Machine
+from lab.routing import Way
 from lab.samples import gpu_host, infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import PortState

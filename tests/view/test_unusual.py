@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.machine import DEFAULT_RULES, Machine, Rule, Way
+from lab.machine import Machine
+from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.view.unusual import odd_one, unusual
 from tests.preflight.test_judge_ends import (
     BLACKHOLE,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import NetDev
+from lab.netdevs import NetDev
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from lab.machine import DEFAULT_RULES, V1, GidRow, Machine, NetDev, Rule, Way, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import V1, GidRow, roce_rows
+from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge import judge

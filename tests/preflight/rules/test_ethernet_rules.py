@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from lab.linked import Ethtool
-from lab.machine import Machine, NetDev, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import roce_rows
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ethtool import ExtendedState

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Limits, Machine
+from lab.limits import Limits
+from lab.machine import Machine
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lab.linked import Ethtool
-from lab.machine import Dcb, Machine, NetDev, roce_rows
+from lab.machine import Machine
+from lab.netdevs import Dcb, NetDev
+from lab.rdma_devices import roce_rows
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Machine, Way
+from lab.machine import Machine
+from lab.routing import Way
 from rdmadiag.preflight.judge import judge
 from tests.preflight.rules.test_linux_rules import findings
 from tests.preflight.test_judge_route import host

@@ -5,23 +5,12 @@ from typing import Any
 
 import pytest
 
+from lab.gpus import Gpu
 from lab.mac import Mac, macs
-from lab.machine import (
-    V1,
-    V2,
-    BondData,
-    BridgePort,
-    Device,
-    GidRow,
-    Gpu,
-    LegData,
-    Machine,
-    NetDev,
-    Port,
-    Vf,
-    Way,
-    roce_rows,
-)
+from lab.machine import Machine
+from lab.netdevs import BondData, BridgePort, LegData, NetDev
+from lab.rdma_devices import V1, V2, Device, GidRow, Port, Vf, roce_rows
+from lab.routing import Way
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence

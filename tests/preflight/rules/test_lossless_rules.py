@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import Dcb, Machine
+from lab.machine import Machine
+from lab.netdevs import Dcb
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.gid.registry import chosen

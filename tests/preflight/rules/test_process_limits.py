@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Limits, Machine
+from lab.limits import Limits
+from lab.machine import Machine
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.preflight.judge import judge

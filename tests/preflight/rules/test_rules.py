@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from lab.machine import V2, Device, GidRow, Machine, MemoryTree, NetDev, Port, roce_rows
+from lab.machine import Machine, MemoryTree
+from lab.netdevs import NetDev
+from lab.rdma_devices import V2, Device, GidRow, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.facts import Missing, UverbsEntry, Why

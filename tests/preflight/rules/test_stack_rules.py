@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import V1, V2, GidRow, Machine
+from lab.machine import Machine
+from lab.rdma_devices import V1, V2, GidRow
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import chosen

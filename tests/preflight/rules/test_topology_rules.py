@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import Card, Machine
+from lab.gpus import Card
+from lab.machine import Machine
 from lab.samples import gpu_host, infiniband_host, roce_host, spark_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import PortState

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.machine import Machine, NetDev
+from lab.machine import Machine
+from lab.netdevs import NetDev
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge import judge

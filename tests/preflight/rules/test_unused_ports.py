@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from lab.machine import GidRow, Machine, NetDev, Port, Vf, roce_rows
+from lab.machine import Machine
+from lab.netdevs import NetDev
+from lab.rdma_devices import GidRow, Port, Vf, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import PhysState, PortState
