@@ -77,13 +77,16 @@ PROPERTIES: Final = (VERDICT, GRAVER, LOST, PROOF, JUNIT, PROMETHEUS)
 # --- hosts ------------------------------------------------------------------------------------
 
 
+_MODULES = tuple(f"test_{subject}rules" for subject in ("linux_", "netdev_", "speed_", "mac_", ""))
+
+
 def hosts() -> Iterator[tuple[str, Callable[[], Evidence]]]:
     """All of them, by name; what is on one is read when it is called."""
     folders = {name: sample_folder(name) for name in samples()}
     folders |= {each.name: str(each) for each in sorted((ROOT / "tests/fixtures").iterdir())}
     for name, path in folders.items():
         yield name, partial(_recorded, path)
-    for module in ("test_linux_rules", "test_mac_rules", "test_rules"):
+    for module in _MODULES:
         for number, subject in enumerate(_subjects(_loaded(module))):
             yield f"{module.removeprefix('test_')} {number}", partial(_made, subject)
 

@@ -8,7 +8,7 @@ import pytest
 from lab.machine import Machine
 from lab.routing import Way
 from rdmadiag.preflight.judge import judge
-from tests.preflight.rules.test_linux_rules import findings
+from tests.preflight.rules.linux_machines import findings
 from tests.preflight.test_judge_route import host
 
 V4 = Way("0.0.0.0/0", "eth0", gateway="192.0.2.254")
