@@ -30,8 +30,8 @@ SECONDS: Final = 7200.0
 A_GUEST: Final = 12
 """Faults of one guest: what one leaves behind does not reach many others."""
 KEEP_SECONDS: Final = 3.0
-ALONE: Final = ("kernel-log", "netns-exclusive")
-"""A guest of their own: their log and their mode are the kernel's."""
+ALONE: Final = ("kernel-log", "neighbour-limits", "netns-exclusive")
+"""A guest of their own: their log, their limits and their mode are the kernel's."""
 PRINTK: Final = "RDMADIAG_LAB_PRINTK"
 """Where a guest finds the module that has the kernel say a line (lab/printk)."""
 RECORDS: Final = HERE / "records"

@@ -21,8 +21,7 @@ SHORT_INTERVAL = "0.5"  # nothing is counted: perftest must not end before both 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.mark.other_kernels(2)
-@pytest.mark.stock
+@pytest.mark.smoke
 def test_each_end_says_the_share_that_perftest_and_the_copy_have(
     role: str,
     rxe: Rxe,
