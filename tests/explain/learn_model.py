@@ -1,8 +1,8 @@
 """Write the model of causes that `explain` ships: `python -m tests.explain.learn_model`.
 
 It needs scikit-learn (`pip install --group learn`), whose logistic regression over all causes it
-is: of every row of the threads that fails and has a label, but for the newest exam's, and of the
-excerpts of `corpus`. A row counts for its first label, and less for those that are as true.
+is: of every row of the threads that fails and has a label, but for the newest exam's, of the
+excerpts of `corpus`, and of the logs of `usual`. A row counts for its first label, and less for those that are as true.
 Weights that are next to nothing are left out, and the others stand in tenths.
 
 The first line of a table has a digest of all that was learned from, which a test compares.
@@ -24,6 +24,7 @@ from tests.explain.learned import digest, examples, labels_of
 from tests.explain.score import FOLDER as CORPUS
 from tests.explain.score import read as read_corpus
 from tests.explain.thread_files import Thread, read
+from tests.explain.usual_logs import LOGS, fails
 
 ALSO: Final = 0.3
 """What a row counts for a label that is as true as the first."""
@@ -42,7 +43,7 @@ class Example:
 
     labels: tuple[str, ...]
     words: frozenset[str]
-    thread: Thread | None = None  # None: of the corpus
+    thread: Thread | None = None  # None: of the corpus, or usual
 
 
 def known(threads: Iterable[Thread] | None = None) -> tuple[Example, ...]:
@@ -52,7 +53,7 @@ def known(threads: Iterable[Thread] | None = None) -> tuple[Example, ...]:
         for thread, row in examples(read() if threads is None else threads)
         if (labels := labels_of(row))
     ]
-    return (*some, *_of_corpus())
+    return (*some, *_of_corpus(), *_of_usual())
 
 
 @cache
@@ -62,6 +63,15 @@ def _of_corpus() -> tuple[Example, ...]:
         for path in sorted(CORPUS.glob("*.txt"))
         for each in read_corpus(path)
         if (causes := tuple(label for label in each.causes if label in CAUSES))
+    )
+
+
+@cache
+def _of_usual() -> tuple[Example, ...]:
+    return tuple(
+        Example(causes, features(row["text"]))
+        for row in LOGS
+        if fails(row) and (causes := tuple(label for label in row["labels"] if label in CAUSES))
     )
 
 

@@ -1,27 +1,13 @@
-"""Logs as jobs, daemons and hosts print them in an ordinary week, whole: usual/*.toml.
+"""The logs of an ordinary week (usual_logs.py), as `explain` reads them."""
 
-They were written from knowledge of what programs print, by people who had seen neither rules nor
-program, and are labelled by what their lines say. Of the threads in threads/, most of which are
-of trackers of bugs, they are the other half: what is frequent. threads/SCORES.md has what the
-first reading came to.
-"""
-
-import tomllib
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from rdmadiag.explain.causes import CAUSES
 from tests.explain.score import Excerpt, Score, score
+from tests.explain.usual_logs import HEALTHY, LOGS, OTHER, UNKNOWN
 
-FOLDER: Final = Path(__file__).parent / "usual"
-HEALTHY, OTHER, UNKNOWN = "healthy", "other", "unknown"  # of a row, in place of a cause
-LOGS: Final[list[dict[str, Any]]] = [
-    {**row, "id": f"{path.stem}/{row['id']}"}
-    for path in sorted(FOLDER.glob("*.toml"))
-    for row in tomllib.loads(path.read_text("utf-8"))["log"]
-]
 MISSED: Final = frozenset(
     {
         "gpu_jobs/efa-plugin-no-provider",
