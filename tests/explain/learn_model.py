@@ -2,8 +2,9 @@
 
 It needs scikit-learn (`pip install --group learn`), whose logistic regression over all causes it
 is: of every row of the threads that fails and has a label, but for the newest exam's, of the
-excerpts of `corpus`, and of the logs of `usual`. A row counts for its first label, and less for those that are as true.
-Weights that are next to nothing are left out, and the others stand in tenths.
+excerpts of `corpus`, and of the logs of `usual`. A row counts for its first label, and less for
+those that are as true. Weights that are next to nothing are left out, and the others stand in
+tenths.
 
 The first line of a table has a digest of all that was learned from, which a test compares.
 """

@@ -46,6 +46,7 @@ ROWS: Final = (
         "peer-is-own-address",
         "the PEER that was given is an address of this host itself",
         linux=(ADDRESSES, "# the PEER is an address of the other host"),
+        darwin=("ifconfig | grep 'inet '   # on both: no address is of both",),
     ),
     Cause(
         "not-this-hosts-address",

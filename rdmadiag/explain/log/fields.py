@@ -47,6 +47,11 @@ class Fields:
         return names.gid_index_of(self.text)
 
     @cached_property
+    def asks_for_row(self) -> bool:
+        """Whether a command above was given a row of the GID table."""
+        return names.asks_for_row(self.above)
+
+    @cached_property
     def local_gid(self) -> Gid | None:
         """The GID that was sent from."""
         below = self.after.partition("\n")[0]  # where a page or a terminal wrapped it

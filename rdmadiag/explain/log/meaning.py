@@ -49,7 +49,7 @@ def used(found: Fields) -> frozenset[Used]:
     facts = {
         Used.GID: here is not None and not here.is_zero and not (there and there.is_zero),
         Used.NO_GID: here is not None and here.is_zero,
-        Used.INDEX_NOT_0: bool(found.gid_index),
+        Used.INDEX_NOT_0: bool(found.gid_index) or (here is not None and found.asks_for_row),
         Used.IPV4_GID: here is not None and here.is_ipv4_mapped,
         Used.ONE_FAMILY: here is not None and there is not None and here.family is there.family,
         Used.NO_IWARP: _OF_MLX.search(found.text) is not None,

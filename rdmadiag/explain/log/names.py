@@ -70,6 +70,16 @@ def gid_index_of(text: str) -> int | None:
     return int(next(each for each in found.groups() if each)) if found else None
 
 
+def asks_for_row(text: str) -> bool:
+    """Whether a program of libibverbs, or perftest, was started with a row that is not 0."""
+    return _ROW_ASKED_FOR.search(text) is not None
+
+
+_ROW_ASKED_FOR: Final = late(
+    r"\bib(?:_|v_)\w+ [^|;\n]{0,200}(?:-g|-x|--gid-(?:idx|index))[ =]?[1-9]"
+)
+
+
 def local_gid_of(text: str) -> Gid | None:
     """The GID that was sent from."""
     return _gid(_LOCAL_GID, text)

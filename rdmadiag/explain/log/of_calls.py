@@ -200,8 +200,10 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     several: list[Known] = []
     given = found.local_gid is not None and not found.local_gid.is_zero
     if found.stage is Stage.RTR and found.tool in _OF_A_LID and not (given or found.gid_index):
-        # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
-        several.append(stated("no-gid-given"))
+        # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index. With one
+        # they print the GID of the row, :: where it is empty.
+        is_empty = found.local_gid is not None and found.asks_for_row
+        several.append(stated("gid-row-empty" if is_empty else "no-gid-given"))
     if found.stage is Stage.INIT and found.tool in _TESTS:
         several.append(stated("no-such-port"))  # their P_Key index is 0, and the port a user's
     if found.stage is Stage.RTR and found.tool in _TESTS and _is_default_gid(found):

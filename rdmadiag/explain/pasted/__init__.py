@@ -12,6 +12,7 @@ from rdmadiag.explain.pasted.session import Shown, parts
 
 def shown(text: str) -> Iterator[Shown]:
     """What the listings of a paste show to be wrong, each kind of it once."""
+    from rdmadiag.explain.pasted.addresses import of_addresses
     from rdmadiag.explain.pasted.beside import of_others
     from rdmadiag.explain.pasted.counters import of_counters
     from rdmadiag.explain.pasted.gid_rows import of_gids
@@ -26,6 +27,7 @@ def shown(text: str) -> Iterator[Shown]:
     seen = set[tuple[str, ...]]()
     for each in chain(
         of_others(several),
+        of_addresses(several),
         of_macs(several),
         of_names(several),
         of_ports(several),

@@ -1,4 +1,6 @@
-"""Devices that variables name, and that the listings of the same host have not; and limits."""
+"""Devices that variables name, and that the listings of the same host have not or have down; nodes
+of devices; and limits.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -17,14 +19,23 @@ _NAMES: Final = late(
     r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?[=]?([\w:,.-]+)"
 )
 _OF_VERBS: Final = late(r"(?:mlx\d_|bnxt_re|irdma|rocep|ibp|roceo|hns_|erdma_|rxe|siw)\w*$")
+_STATE: Final = late(r"\s*(?:link )?([a-z]\w*)(?: port \d+ ==> \S+ \((\w+)\)|/\d+ state (\w+) )")
+"""Of ibdev2netdev, and of rdma-link(8)."""
+_CLASS: Final = late(r"ls (?:-\S+ )*/sys/class/infiniband/?$")
+_NODES: Final = late(r"ls (?:-\S+ )*/dev/infiniband/?$")
+_UVERBS: Final = late(r"\buverbs\d+$")
+_DEVICE: Final = late(r"[a-z]\w*$")
 _LIMITS: Final = late(r"(\S+) hca_handle=(\w+) hca_object=(\w+)\s*$")
 
 
 def of_names(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first."""
     yield from _of_devices(several)
+    yield from _of_states(several)
+    yield from _of_nodes(several)
     yield from _of_limits(several)
     yield from _of_resources(several)
+    yield from _of_ranks(several)
 
 
 def _of_devices(several: Sequence[Part]) -> Iterator[Shown]:
@@ -41,6 +52,41 @@ def _of_devices(several: Sequence[Part]) -> Iterator[Shown]:
                 ours = {each for each in named if _OF_VERBS.match(each)}
                 if ours and not any(name.startswith(each) for each in ours for name in there or ()):
                     yield Shown(("device-renamed", "device-absent"), line)
+
+
+def _of_states(several: Sequence[Part]) -> Iterator[Shown]:
+    """A variable names a device of which each port that is listed is down, and others are up."""
+    states: dict[str, dict[str, list[tuple[bool, Line]]]] = {}
+    for part in several:
+        for line in part.lines if _WHOLE.match(part.command) else ():
+            if found := _STATE.match(line.text):
+                is_up = (found[2] or found[3]).lower() in ("up", "active")
+                of_host = states.setdefault(part.host, {})
+                of_host.setdefault(found[1], []).append((is_up, line))
+    for part in several:
+        of_host = states.get(part.host, {})
+        if not any(is_up for rows in of_host.values() for is_up, _ in rows):
+            continue
+        for text in (part.command, *(line.text for line in part.lines)):
+            for said in _NAMES.finditer(text):
+                named = [each.partition(":")[0] for each in said[1].split(",")]
+                rows = [row for name in named for row in of_host.get(name, ())]
+                if rows and not any(is_up for is_up, _ in rows):
+                    yield Shown(("port-down", "device-absent"), rows[0][1])
+
+
+def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:
+    """Some of the devices have no node: the container was given a part of them."""
+    devices: dict[str, set[str]] = {}
+    for part in several:
+        words = [word for line in part.lines for word in line.text.split()]
+        if _CLASS.match(part.command) and all(map(_DEVICE.match, words)):
+            devices[part.host] = set(words)
+        elif _NODES.match(part.command):
+            nodes = [line for line in part.lines if _UVERBS.search(line.text.rstrip())]
+            count = sum(bool(_UVERBS.match(word)) for word in words)
+            if nodes and 0 < count < len(devices.get(part.host, ())):
+                yield Shown(("uverbs-node-missing", "container-without-device"), nodes[-1])
 
 
 def _of_limits(several: Sequence[Part]) -> Iterator[Shown]:
@@ -72,3 +118,17 @@ def _of_resources(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 _COLUMN: Final = late(r"(?i:rdma|hca|mlnx)")
+
+
+def _of_ranks(several: Sequence[Part]) -> Iterator[Shown]:
+    """nccl-tests on two hosts, each of them rank 0: built without MPI, they are two programs."""
+    for part in several:
+        first = ""
+        for line in part.lines:
+            if found := _RANK_0.match(line.text):
+                if first and found[1] != first:
+                    yield Shown(("feature-not-built", "launcher-mismatch"), line)
+                first = found[1]
+
+
+_RANK_0: Final = late(r"#\s+Rank\s+0 (?:Group\s+0 )?Pid\s+\d+ on\s+(\S+) device ")

@@ -18,6 +18,7 @@ _PROMPT: Final = late(
     r"|[\w.-]+@(?P<colon>[\w.-]+):[^#$%]{0,80}[#$]"  # of Debian's
     r"|[\w.-]+@(?P<percent>[\w.-]+) \S{1,80} %"  # of zsh on a Mac
     r"|(?:[\w.-]+@)?(?P<suse>[\w.-]+):[~/]\S{0,80}(?: #|>)"  # of SUSE's
+    r"|(?P<bare>\w[\w.-]*) ~(?:/\S{0,80})? %"  # of a zsh that names no user
     r"|[\w.-]+ ~(?:/\S{0,80})? >"  # of Arch's zsh and fish
     r"|[\w.-]+@(?P<spaced>[\w.-]+) [~/]\S{0,80} [$#]"  # of Flatcar's and Gentoo's
     r"|\N{HEAVY ROUND-TIPPED RIGHTWARDS ARROW} +[~/]\S{0,80}(?= )"
@@ -27,7 +28,7 @@ _PROMPT: Final = late(
     r"|perfquery|nvidia-smi|dmesg|journalctl|systemctl|ping|sysctl|iptables|nft|tc|mst|lnetctl)\b))"
     r"(?: +(?P<command>.*))?$"
 )
-_PLACES: Final = ("bracket", "colon", "percent", "spaced", "suse")
+_PLACES: Final = ("bracket", "colon", "percent", "spaced", "suse", "bare")
 _OF_A_HOST: Final = late(r"\s*(?:[=#*-]{2,}|>{1,3}) *(\w[\w.-]*):? *[=#*-]*$")
 """What a loop over hosts prints before each of them."""
 _ELSEWHERE: Final = late(
@@ -80,14 +81,7 @@ def _parts(text: str) -> Iterator[Part]:
         if command or lines:
             yield Part(host, command, tuple(lines))
         lines = []
-        host = (
-            found["bracket"]
-            or found["colon"]
-            or found["percent"]
-            or found["spaced"]
-            or found["suse"]
-            or host
-        )
+        host = next((found[place] for place in _PLACES if found[place]), host)
         command = (found["command"] or "").strip()
         if there := _ELSEWHERE.search(command):
             host, command = there["host"], there["command"]

@@ -109,7 +109,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing(?! port)|PORT_INIT)"
-        r"|^\s*state:\s+port_init\b|no subnet manager|SM lid 0\b|sm_lid:? 0\b(?!.*state down)",
+        r"|^\s*state:\s+port_init\b|no subnet manager|SM lid 0\b(?!\?)"
+        r"|sm_lid:? 0\b(?!.*state down)",
         ("no-subnet-manager",),
         only=OF_RDMA + "|port",
     ),
