@@ -6,9 +6,10 @@
 <Status.OK: 'ok'>
 """
 
-from typing import TYPE_CHECKING, Any, Final
-
+TYPE_CHECKING = False  # as in __main__: nothing is loaded before main() runs
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from rdmadiag.api import collect, differences, gids, judge, merge
     from rdmadiag.preflight.verdict import Verdict
     from rdmadiag.report import Report
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Report", "Verdict", "collect", "differences", "gids", "judge", "merge"]
 __version__ = "0.1.0"
 
-SCHEMA_VERSION: Final = "1.2"
+SCHEMA_VERSION: "Final" = "1.2"
 """Of documents. A new field is a minor step; one that went, or changed its meaning, a major one."""
 
-_MODULES: Final = {
+_MODULES: "Final" = {
     "collect": "rdmadiag.api",
     "judge": "rdmadiag.api",
     "gids": "rdmadiag.api",
@@ -30,7 +31,7 @@ _MODULES: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """The public names, imported when they are first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

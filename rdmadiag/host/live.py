@@ -149,11 +149,13 @@ def _attribute(folder: int, path: str, name: str) -> bytes | Missing:
 def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:
     """Up to `limit` bytes of an open regular file; Missing for more, or for another kind."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             return Missing(Why.MALFORMED, f"{path}: not a regular file")
         # One read for what fits a page: sysfs gives an attribute whole, or not at all.
         content = os.read(handle, limit + 1)
-        while content and len(content) <= limit:
+        # Files of /proc and sysfs are not as long as their size says.
+        while content and len(content) <= limit and len(content) != found.st_size:
             more = os.read(handle, limit + 1 - len(content))
             if not more:
                 break

@@ -93,6 +93,8 @@ class SnapshotHost:
                 raise SnapshotError(f"{path}: {folder} is a link; a snapshot has a folder there")
         meta = read_meta(tree, prefix, path)
         self._bare = meta is None
+        # A folder without one is a copy of /sys itself.
+        self._is_of_sys = tree.kind(f"{prefix}sys") is None
         if meta is None:
             meta = Meta({})
             if not (self._has("sys/class/infiniband") or self._has("class/infiniband")):
@@ -117,22 +119,27 @@ class SnapshotHost:
         """A host's path as a name in the tree, links unresolved."""
         if not self._bare:
             return f"{self._prefix}{ROOT}{path}"
-        if self._tree.kind(f"{self._prefix}sys") is None and path.startswith("/sys/"):
-            path = path.removeprefix("/sys")  # the folder is a copy of /sys itself
+        if self._is_of_sys and path.startswith("/sys/"):
+            path = path.removeprefix("/sys")
         return f"{self._prefix}{path[1:]}"
 
-    def _follow(self, name: str) -> str | Missing:
-        """`name` with every link in it followed inside the tree."""
+    def _content(self, name: str, limit: int) -> bytes | Missing:
+        """Of the file at `name`, every link in it followed inside the tree."""
         parent, _, last = name.rpartition("/")
         if not parent:
-            return self._walk(name)
+            found = self._walk(name)
+            return found if isinstance(found, Missing) else self._tree.read(found, limit)
         if parent not in self._folders:
             self._folders[parent] = self._walk_to_folder(parent)
         folder = self._folders[parent]
         if isinstance(folder, Missing):
             return folder
-        found = f"{folder}/{last}"
-        return self._walk(found) if self._tree.kind(found) == "link" else found
+        here = f"{folder}/{last}"
+        content = self._tree.read(here, limit)  # which follows no link
+        if isinstance(content, Missing) and self._tree.kind(here) == "link":
+            found = self._walk(here)
+            return found if isinstance(found, Missing) else self._tree.read(found, limit)
+        return content
 
     def _walk_to_folder(self, name: str) -> str | Missing:
         # The trailing "." makes a text file that stands for a link to a folder one to follow.
@@ -191,8 +198,7 @@ class SnapshotHost:
         folded = self._meta.repeated.get(path)
         if folded is not None:
             return folded
-        name = self._follow(self._name(path))
-        answer = name if isinstance(name, Missing) else self._tree.read(name, limit)
+        answer = self._content(self._name(path), limit)
         if isinstance(answer, Missing) and answer.why is Why.ABSENT:
             lost = self._lost(ROOT, path)
             if lost:

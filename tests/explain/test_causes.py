@@ -14,6 +14,7 @@ from rdmadiag.explain.remedies import fill
 from rdmadiag.preflight.rules import CATALOGUE
 
 BY_A_LINE = {("gid-index-or-family", "index"), ("gid-index-or-family", "family")}
+BY_A_LISTING = {("peer-is-own-address", "two hosts"), ("feature-not-built", "rank 0 twice")}
 BY_A_REPORT = {
     ("no-path", "arp-flux"),
     ("tcp-port-taken", "local-ports-few"),
@@ -69,7 +70,10 @@ def test_a_narrower_sentence_differs_from_the_general_one() -> None:
 
 def test_every_label_and_every_sentence_is_stated_somewhere() -> None:
     found = {(known.label, known.text) for known, _ in all_causes()}
-    found |= {(label, stated(label, context).text) for label, context in BY_A_LINE | BY_A_REPORT}
+    found |= {
+        (label, stated(label, context).text)
+        for label, context in BY_A_LINE | BY_A_LISTING | BY_A_REPORT
+    }
     assert {(row.label, text) for row in ROWS for text in sentences(row)} <= found
 
 

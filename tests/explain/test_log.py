@@ -329,6 +329,25 @@ def test_a_pingpong_that_was_given_a_gid_is_not_told_to_give_one(gid: str, given
     assert found.local_gid == gid
 
 
+@pytest.mark.parametrize(
+    ("command", "label"),
+    [
+        ("ibv_rc_pingpong -d mlx5_0 -g 5 10.1.0.7", "gid-row-empty"),
+        ("ibv_rc_pingpong -d mlx5_0 --gid-idx=3 10.1.0.7", "gid-row-empty"),
+        ("ibv_rc_pingpong -d mlx5_0 10.1.0.7", "no-gid-given"),
+    ],
+)
+def test_a_gid_of_zeros_is_an_empty_row_where_the_command_names_one(
+    command: str, label: str
+) -> None:
+    lines = [f"[user@n1 ~]$ {command}", *(line.format("::") for line in PINGPONG)]
+    found = explained(*lines).first
+    assert found
+    labels = [each.label for each in found.causes]
+    assert label in labels
+    assert ("no-gid-given" in labels) is (label == "no-gid-given")
+
+
 def test_the_gids_that_perftest_prints_in_decimal_are_read() -> None:
     found = explained(
         " local address: LID 0000 QPN 0x0117 PSN 0x32a1c2 RKey 0x1ff000 VAddr 0x007f5522a00000",

@@ -23,7 +23,6 @@ MISSED: Final = frozenset(
         "forums/mac-distributed-config-incomplete-mesh",
         "forums/mac-jaccl-run-metal-gpu-timeout",
         "forums/mi300x-hw-exception-gpu-hang",
-        "forums/nccl-tests-two-separate-singles",
         "forums/nouveau-loaded-nvidia-smi-fails",
         "forums/rxe-cfg-command-not-found",
         "forums/rxe-link-add-file-exists",

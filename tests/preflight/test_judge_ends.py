@@ -87,6 +87,11 @@ def said(verdict: EndsVerdict) -> list[tuple[str, str, str]]:
     ]
 
 
+def with_class(machine: Machine, tos: int) -> Machine:
+    port = f"{machine.devices[0].name}/1"
+    return machine.change(roce_modes={port: "RoCE v2"}, roce_tos={port: tos})
+
+
 def v(kind: str) -> Callable[[Machine], Machine]:
     def change(machine: Machine) -> Machine:
         rows = machine.devices[0].ports[0].gids
@@ -235,6 +240,22 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         netdev(two(), mtu=1500),
         [("ends-mtu-differs", "warn", "node1")],
     ),
+    "no class of rdma_cm at one end": (
+        with_class(one(), 0),
+        with_class(two(), 106),
+        [("ends-class-differs", "warn", "node1")],
+    ),
+    "the DSCP in place of the class": (
+        with_class(one(), 106),
+        with_class(two(), 26),
+        [("ends-class-differs", "warn", "node2")],
+    ),
+    "two classes of which either may be meant": (
+        with_class(one(), 96),
+        with_class(two(), 106),
+        [],
+    ),
+    "a class, and no folder at the other end": (one(), with_class(two(), 106), []),
     "a netdev that looks for no neighbour": (
         one(),
         two(traffic=NO_ARP),

@@ -27,6 +27,10 @@ ROWS: Final = (
     Cause(
         "feature-not-built",
         "the program, library or kernel was built or installed without the part that is asked for",
+        {
+            "rank 0 twice": "nccl-tests was built without MPI (make MPI=1): each process is rank 0 "
+            "of a program of its own"
+        },
         linux=(
             "ucx_info -d | grep Transport; fi_info -l   # the parts that UCX and libfabric have",
             "ompi_info | grep -E 'pml|mtl|btl'   # those of Open MPI",

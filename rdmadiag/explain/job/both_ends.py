@@ -34,6 +34,9 @@ _OF_THE_WAY: Final = frozenset(
 """Causes that a line names of the way to the peer; those of the peer begin with "peer-"."""
 
 _EMPTY_END: Final[Labels] = ("gid-row-empty", "no-gid-given", "no-usable-gid")
+"""Of perftest, which takes a row by itself."""
+_NO_ROW: Final[Labels] = ("no-gid-given", "gid-row-empty", "no-usable-gid")
+"""Of ibv_*_pingpong, which take none: without -g they print a GID of zeros."""
 _NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects")
 _AT_ANOTHER: Final[Labels] = ("peer-address-wrong",)
 _NOT_AT_OWN_PORT: Final[Labels] = ("peer-not-listening", "peer-address-wrong")
@@ -55,6 +58,8 @@ _ALIKE: Final = (
     ("Mtu", "mtu-mismatch"),
 )
 """Of perftest's header what is the same at both ends, and the cause where it is not."""
+_BOTH_WAYS: Final = "Bidirectional "
+"""In the name of a test, by the option -b of perftest."""
 _MET_ANOTHER: Final[Labels] = ("peer-address-wrong", "other-program")
 _TWO_SERVERS: Final[Labels] = ("peer-not-started", "arguments-differ")
 _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
@@ -105,7 +110,9 @@ def _differ(one: Part, other: Part) -> Compared | None:
     for key, label in _ALIKE:
         said = [each.talk.header.get(key) for each in pair]
         if all(said) and said[0] != said[1]:
-            return _shown(pair, (label,), [f"{key}: {each}" for each in said], certain=True)
+            kinds = {each.replace(_BOTH_WAYS, "") for each in said if each}
+            cause = "arguments-differ" if key == "test" and len(kinds) == 1 else label
+            return _shown(pair, (cause,), [f"{key}: {each}" for each in said], certain=True)
     if here is None or there is None:
         return None
     if here.is_roce is not there.is_roce:
@@ -116,7 +123,8 @@ def _differ(one: Part, other: Part) -> Compared | None:
         return None
     if here.is_empty is not there.is_empty:
         empty = one if here.is_empty else other
-        return _shown((empty, *pair), _EMPTY_END, gids, of=pair)
+        labels = _EMPTY_END if empty.talk.header else _NO_ROW
+        return _shown((empty, *pair), labels, gids, of=pair)
     if not here.is_empty and here.gid.family is not there.gid.family:
         return _shown(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)
     return None

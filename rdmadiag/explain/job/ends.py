@@ -42,6 +42,7 @@ LABELS: Final = {
     "ends-gateway-on-link": "peer-unreachable",
     "ends-traffic-dropped": "firewall",
     "ends-mtu-differs": "mtu-too-large",
+    "ends-class-differs": "no-path",
     "ends-protocols-differ": "link-layers-differ",
     "ends-no-common-gid": "gid-index-or-family",
     "ends-no-common-partition": "no-path",

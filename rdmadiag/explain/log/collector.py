@@ -262,7 +262,7 @@ class Collector:
         """
         by_tcp_instead = BY_SOCKETS in self._settings and RDMA_ASKED_FOR in self._settings
         for each in self._groups.values():
-            if by_tcp_instead and (each.meaning.what == SHOWN or wants_a_device(each)):
+            if each.meaning.what == SHOWN or (by_tcp_instead and wants_a_device(each)):
                 continue
             if [cause.label for cause in each.meaning.causes[:1]] == ["network-plugin-unfit"]:
                 continue  # somebody installed it

@@ -41,11 +41,12 @@ def add_possible(collector: "Collector", several: "Sequence[Shown]") -> None:
 
 def _add(collector: "Collector", each: "Shown") -> None:
     found = fields(each.line.text)
-    at = found.platform if fits(each.causes[0], found.platform) else "darwin"
+    at = each.platform or found.platform
+    at = at if fits(each.causes[0], at) else "darwin"
     who = each.host or found.who
     found = replace(found, platform=at, who=who, stage=None, errno=None, status=None)
     what = SHOWN if each.is_certain else MAY_BE
-    meaning = Meaning(Kind.FAILURE, what, found, all_stated(each.causes), ())
+    meaning = Meaning(Kind.FAILURE, what, found, all_stated(each.causes, each.context), ())
     if each.causes[0] in OF_NO_RDMA:
         collector.note_apart(each.line.number, meaning, is_state=True)
     else:

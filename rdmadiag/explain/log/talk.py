@@ -81,6 +81,8 @@ _DIED: Final = late(
     rb"|File size limit exceeded)(?: *\(core dumped\))?"
     rb"(?: {2,}\S.*)?\s*$"
 )
+# What a batch system says that has done it.
+_KILLED: Final = late(rb"\b(?:is|was|were|been|job) killed\b")
 _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"Killed": ("interrupted", "no-memory"),
     b"CPU time limit exceeded": ("interrupted",),
@@ -165,8 +167,9 @@ class Talk:
             port = found["port"] or found["its_port"]
             self.tried_port = int(port) if port else None
         self.is_ended = self.is_ended or bool(_ENDED.match(line[:512]))
-        if found := _DIED.match(line[:512]):
-            self.died = found["how"]
+        died = _DIED.match(line[:512])
+        if died or _KILLED.search(line[:512]):
+            self.died = died["how"] if died else b"Killed"
             self.line, self.text = number, line.decode("utf-8", "replace").strip()[:400]
 
     def take(self, line: bytes, number: int, after: bytes = b"", above: bytes = b"") -> bool:

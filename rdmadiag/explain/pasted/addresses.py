@@ -9,6 +9,7 @@ from rdmadiag.late import late
 _INTERFACE: Final = late(r"(\w+\d+): flags=")
 _NAMED: Final = late(r"\bifconfig (\w+\d+)\b")
 _OF_A_MAC: Final = late(r"\s*inet ([\d.]+) netmask 0x")
+_CONTAINER: Final = late(r"[0-9a-f]{12}$")
 _OF_LINUX: Final = late(r"\s*(?:\d+: \S+ +)?inet ([\d.]+)/\d+ .*scope global(?: \w+)* (\w[\w.-]*)$")
 _ALIKE: Final = late(
     r"(?:lo|docker|virbr|cni|br-|podman|lxc|lxd|veth|flannel|cali|kube|nerdctl|tailscale|wg|bridge"
@@ -18,12 +19,24 @@ _ALIKE: Final = late(
 
 
 def of_addresses(several: Sequence[Part]) -> Iterator[Shown]:
-    """The second of two hosts that have one address."""
+    """The second of two hosts that have one address.
+
+    A container in its host's network has its addresses too, so that on Linux it is a guess.
+    """
     owners: dict[str, str] = {}
     for part in several:
-        for address, line in _listed(part) if part.host else ():
+        if not part.host or _CONTAINER.match(part.host):
+            continue
+        for address, line in _listed(part):
             if owners.setdefault(address, part.host) != part.host:
-                yield Shown(("peer-is-own-address", "peer-address-wrong"), line)
+                of_a_mac = _OF_A_MAC.match(line.text) is not None
+                yield Shown(
+                    ("peer-is-own-address", "peer-address-wrong"),
+                    line,
+                    is_certain=of_a_mac,
+                    platform="darwin" if of_a_mac else "linux",
+                    context="two hosts",
+                )
 
 
 def _listed(part: Part) -> Iterator[tuple[str, Line]]:

@@ -127,7 +127,8 @@ def _of_ranks(several: Sequence[Part]) -> Iterator[Shown]:
         for line in part.lines:
             if found := _RANK_0.match(line.text):
                 if first and found[1] != first:
-                    yield Shown(("feature-not-built", "launcher-mismatch"), line)
+                    labels = ("feature-not-built", "launcher-mismatch")
+                    yield Shown(labels, line, context="rank 0 twice")
                 first = found[1]
 
 

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from rdmadiag.late import late
 
@@ -58,6 +58,8 @@ class Shown(NamedTuple):
     line: Line
     is_certain: bool = True  # else only where nothing else in the text has failed
     host: str = ""  # whose prompt stands above it
+    platform: Literal["linux", "darwin", ""] = ""  # where the line does not say it
+    context: str = ""  # whose sentence of the causes it is
 
 
 def parts(text: str) -> tuple[Part, ...]:

@@ -8,6 +8,7 @@ from rdmadiag.preflight.rules.ends_addresses import (
     peer_address_here,
     subnets_differ,
 )
+from rdmadiag.preflight.rules.ends_classes import class_differs
 from rdmadiag.preflight.rules.ends_neighbours import (
     answers_no_arp,
     asks_no_neighbour,
@@ -48,6 +49,7 @@ RULES: Final[tuple[Rule, ...]] = (
     tcp_unanswered,
     layers_differ,
     mtu_differs,
+    class_differs,
     subnets_differ,
     protocols_differ,
     no_common_gid,

@@ -1,6 +1,6 @@
-"""Variables in a paste that name devices."""
+"""Variables in a paste that name devices, and what the host lists of them."""
 
-from tests.explain.pasted.answer import ON_N1, first
+from tests.explain.pasted.answer import ON_N1, ON_N2, first
 
 
 def test_a_variable_that_names_devices_which_the_host_lists_by_other_names() -> None:
@@ -13,3 +13,33 @@ def test_a_variable_that_names_devices_which_the_host_lists_by_other_names() -> 
         first(listed.replace("ibv_devices", "ibv_devices | head -3") + named.format("mlx5_0"))
         is None
     )
+
+
+def test_a_variable_that_names_a_device_whose_ports_are_all_down_beside_one_that_is_up() -> None:
+    listed = (
+        f"{ON_N1}ibdev2netdev\nrocep1s0f0 port 1 ==> enp1s0f0np0 (Down)\n"
+        "rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)\n"
+    )
+    named = f"{ON_N1}export NCCL_DEBUG=INFO NCCL_IB_HCA=={{}}\n"
+    assert first(listed + named.format("rocep1s0f0")) == ("port-down", 2, True)
+    assert first(listed + named.format("rocep1s0f1")) is None
+    assert first(listed + named.format("rocep1s0f0,rocep1s0f1")) is None
+    assert first(listed.replace("(Up)", "(Down)") + named.format("rocep1s0f0")) is None
+
+
+def test_fewer_nodes_than_devices() -> None:
+    devices = f"{ON_N1}ls /sys/class/infiniband\nmlx5_0  mlx5_1\n"
+    nodes = f"{ON_N1}ls /dev/infiniband/\nrdma_cm  {{}}\n"
+    assert first(devices + nodes.format("uverbs0")) == ("uverbs-node-missing", 4, True)
+    assert first(devices + nodes.format("uverbs0  uverbs1")) is None
+    assert first(nodes.format("uverbs0")) is None
+    elsewhere = nodes.replace(ON_N1, ON_N2)
+    assert first(devices + elsewhere.format("uverbs0")) is None
+
+
+def test_nccl_tests_that_are_rank_0_on_each_of_two_hosts() -> None:
+    row = "#  Rank  {} Group  0 Pid  {} on      {} device  0 [0000:01:00] NVIDIA RTX A6000\n"
+    one = f"{ON_N1}mpirun -np 2 -H n1,n2 all_reduce_perf\n" + row.format(0, 4711, "n1")
+    assert first(one + row.format(0, 1147, "n2")) == ("feature-not-built", 3, True)
+    assert first(one + row.format(1, 1147, "n2")) is None
+    assert first(one + row.format(0, 4712, "n1")) is None  # run twice

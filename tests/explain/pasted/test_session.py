@@ -17,6 +17,7 @@ from rdmadiag.explain.pasted.session import hosts_of, parts
         ("user@n1:~> ibstat", "n1", "ibstat"),
         ("core@n1 ~ $ ibstat", "n1", "ibstat"),
         ("arch ~ > ibstat", "", "ibstat"),
+        ("mini1 ~ % ibv_devices", "mini1", "ibv_devices"),
         ("# ibstat", "", "ibstat"),
         ("[root@n1 ~]#", "n1", ""),
     ],
@@ -32,7 +33,13 @@ def test_a_prompt_names_the_host_and_the_command(line: str, host: str, command: 
 
 @pytest.mark.parametrize(
     "line",
-    ["[node1:0] NCCL INFO $ 3", "[12:01:02] a line # remark", "a@b.c wrote: 5 % less", "# ok"],
+    [
+        "[node1:0] NCCL INFO $ 3",
+        "[12:01:02] a line # remark",
+        "a@b.c wrote: 5 % less",
+        "# ok",
+        "loss ~ 5 %",
+    ],
 )
 def test_a_line_of_a_log_is_no_prompt(line: str) -> None:
     assert hosts_of(parts(line)) == 0
