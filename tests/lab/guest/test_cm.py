@@ -183,6 +183,7 @@ def test_rping_passes_where_ours_does(port: Port, run: Run) -> None:
     assert (client.returncode, client.stdout.count("ping data")) == (0, 2), client.stderr
 
 
+@pytest.mark.other_kernels(2)
 def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4711)
     other = attempts.start(*port.options, f"{port.address}:4711").end(WAIT)
@@ -234,6 +235,7 @@ def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
 # --- other programs ----------------------------------------------------------------------
 
 
+@pytest.mark.other_kernels(2)
 def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
@@ -248,6 +250,7 @@ def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
 
 
+@pytest.mark.other_kernels(2)
 def test_ucmatose_that_comes_is_connected_and_the_peer_after_it_met(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
@@ -310,6 +313,7 @@ def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
     assert one.end(WAIT).document["outcome"] == "interrupted"
 
 
+@pytest.mark.other_kernels(2)
 def test_a_neighbour_that_does_not_answer(port: Port, attempts: Attempts) -> None:
     ended = attempts.start(*port.options, "192.0.2.77:4711").end()
     assert ended.result() == (2, "cm_event", "resolve_address")
@@ -324,6 +328,7 @@ def test_no_route(port: Port, attempts: Attempts) -> None:
     assert any("no route" in each for each in ended.document["causes"])
 
 
+@pytest.mark.other_kernels(2)
 def test_an_address_that_is_not_this_hosts_is_not_listened_at(
     port: Port, attempts: Attempts
 ) -> None:
@@ -389,6 +394,7 @@ def test_the_module_of_the_connection_manager_is_never_asked_for(
     assert not re.search(r"modprobe|init_module", traced)
 
 
+@pytest.mark.other_kernels(2)
 def test_killed_in_the_middle_it_leaves_nothing(port: Port, attempts: Attempts) -> None:
     started = attempts.start(*port.options, "--iterations=10000", "--bytes=100000")
     child = started.child()

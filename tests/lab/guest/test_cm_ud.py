@@ -97,6 +97,7 @@ def test_udaddy_passes_where_ours_does(port: Port, run: Run) -> None:
         assert "return status 0" in until_printed(server, "return status")
 
 
+@pytest.mark.other_kernels(0)
 def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4731, UD)
     other = attempts.start(*port.options, UD, f"{port.address}:4731").end(WAIT)
@@ -107,6 +108,7 @@ def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts
         assert ended.document["local"][name] == other.document["remote"][name], name
 
 
+@pytest.mark.other_kernels(0)
 def test_udaddy_that_comes_is_answered_and_the_peer_after_it_met(
     port: Port, attempts: Attempts
 ) -> None:

@@ -127,6 +127,7 @@ class TestTraffic:
         rules = [each["rule"] for each in document["verdict"]["findings"]]
         assert "counters-disagree" not in rules
 
+    @pytest.mark.other_kernels(0)
     def test_an_interval_with_traffic_in_it_shows_the_rate(
         self, rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
     ) -> None:

@@ -265,6 +265,7 @@ class TestRxe:
         assert (code, found) == (2, {("refused", "ibv_reg_mr", "ENOMEM")})
         assert document["teardown"] == "clean"
 
+    @pytest.mark.other_kernels(0)
     def test_killed_at_any_moment_it_leaves_nothing(self, rdmadiag: Rdmadiag, run: Run) -> None:
         before = counts(run)
         script = (

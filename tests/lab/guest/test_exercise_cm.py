@@ -61,6 +61,7 @@ def test_each_cell_that_it_can_is_connected_and_verified_and_nothing_is_left(
     assert ended.code == (2 if on_siw else 0)
 
 
+@pytest.mark.other_kernels(2)
 def test_two_processes_try_what_both_name(port: Port, attempts: Attempts) -> None:  # noqa: F811
     only = "--only=send,write,read"
     started = {"deadline": SECONDS, "command": "exercise"}
@@ -72,6 +73,7 @@ def test_two_processes_try_what_both_name(port: Port, attempts: Attempts) -> Non
         assert len(cells(ended.document, "verified")) == 6
 
 
+@pytest.mark.other_kernels(2)
 def test_an_end_that_is_killed_leaves_nothing(port: Port, attempts: Attempts) -> None:  # noqa: F811
     started = attempts.start(*port.options, deadline=SECONDS, command="exercise")
     assert until(lambda: cm_listeners() > 0 or started.has_ended(), READY_SECONDS)

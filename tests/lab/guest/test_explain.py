@@ -57,6 +57,7 @@ def server() -> Iterator[Callable[[Sequence[str]], "subprocess.Popen[str]"]]:
 
 
 class TestPair:
+    @pytest.mark.other_kernels(4)
     @pytest.mark.parametrize(
         "argv",
         [
@@ -94,6 +95,7 @@ class TestPair:
         assert explained(output) == 0
         assert explained(client.stdout + client.stderr) == 0
 
+    @pytest.mark.other_kernels(4)
     @pytest.mark.parametrize(
         "argv",
         [

@@ -101,6 +101,7 @@ def test_the_share_is_that_of_perftests_own_bytes_and_of_the_copys(
     assert {"ibverbs", "rdmacm"} <= libraries
 
 
+@pytest.mark.other_kernels(0)
 def test_one_end_of_a_port_that_both_use_has_no_share(
     rxe_pair: tuple[Rxe, Rxe], tcp_diag: None, tmp_path: Path, rdmadiag_json: Call
 ) -> None:

@@ -104,6 +104,7 @@ def test_counts_and_states_agree_with_rdma(
         assert ("rxe0", "rc", "rts", pid) in ours or ("rxe0", "rc", "rtr", pid) in ours
 
 
+@pytest.mark.other_kernels(0)
 def test_an_ordinary_user_sees_the_same_holders(
     connected: tuple[int, int], rdmadiag_json: Call
 ) -> None:
@@ -174,6 +175,7 @@ def test_linux_says_of_a_device_that_is_there_no_more_what_is_taken_for_it(
     assert is_gone(host, max(indexes.values()) + 1, soon)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_device_with_a_colon_in_its_name_can_be_selected(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run
 ) -> None:

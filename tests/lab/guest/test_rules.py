@@ -311,6 +311,7 @@ def test_without_ipv4_addresses_it_warns_and_names_the_index(
     assert finding["remedy"][0].startswith(f"export NCCL_IB_GID_INDEX={row['route_gid_index']} ")
 
 
+@pytest.mark.other_kernels(0)
 def test_different_mtus_at_the_ends_of_a_cable_are_told_and_the_remedy_repairs_it(
     rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
 ) -> None:
@@ -324,6 +325,7 @@ def test_different_mtus_at_the_ends_of_a_cable_are_told_and_the_remedy_repairs_i
     assert (code, serious(document)) == (0, {})
 
 
+@pytest.mark.other_kernels(0)
 def test_two_netdevs_in_one_subnet_are_a_note_until_arp_ignore_is_set(
     rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
 ) -> None:
@@ -448,6 +450,7 @@ class TestLaunchers:
         assert finding["summary"].startswith("bash (")
         assert "64 KiB" in finding["summary"]
 
+    @pytest.mark.other_kernels(0)
     def test_a_process_that_is_asked_for_is_judged(
         self, rxe_pair: Pair, rdmadiag_json: Call
     ) -> None:
@@ -481,6 +484,7 @@ def _is(name: str, pid: int) -> bool:
 
 
 class TestVariables:
+    @pytest.mark.other_kernels(0)
     def test_a_device_that_is_not_there(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
         code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_HCA==mlx5_0"))
         assert (code, serious(document)) == (2, {"env-names-absent-device": {"critical"}})

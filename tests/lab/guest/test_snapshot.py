@@ -51,6 +51,7 @@ def test_a_healthy_host_as_an_archive(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmad
     assert_replays("rxe-healthy-archive", rdmadiag, archive=True)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_whose_netdev_is_down(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_host_whose_netdev_is_down(
     assert_replays("rxe-netdev-down", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_without_addresses(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run) -> None:
     run(["ip", "address", "flush", "dev", "veth0"], timeout=30)
     assert_replays("rxe-no-address", rdmadiag)
@@ -71,6 +73,7 @@ def test_a_host_with_a_hole_in_its_table(
     assert_replays("rxe-hole-in-table", rdmadiag)
 
 
+@pytest.mark.other_kernels(0)
 def test_a_host_seen_by_an_ordinary_user_who_may_not_open_the_node(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
 ) -> None:
