@@ -21,7 +21,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Network and peers": (
         *("netdevs", "connection_manager", "peer_route", "traffic", "packet_filter"),
         *("ends_addresses", "ends_neighbours", "ends_netdevs", "ends_ports", "ends_programs"),
-        "ends_tcp",
+        *("ends_classes", "ends_tcp"),
         *("ends_ways", "bootstrap", "fleet_size", "process_limits", "neighbours", "naming"),
         *("programs", "hop_limits", "xdp"),
     ),

@@ -147,7 +147,6 @@ ROWS: Final = (
         "no-gid-given",
         "on RoCE, no GID index was given (-g), and it needs one",
         linux=(GIDS, NAME_A_ROW),
-        excluded_by=(Used.INDEX_NOT_0,),
     ),
     Cause(
         "no-ipv6",

@@ -44,7 +44,7 @@ Votes = Mapping[Known, float]
 def named(labels: Sequence[str], platform: str, used: frozenset[Used]) -> tuple[Known, ...]:
     """Those causes that the platform has, and that what was used does not exclude."""
     some = (Known(each, CAUSES[each].text) for each in labels if fits(each, platform))
-    given = Used.GID in used
+    given = not used.isdisjoint((Used.GID, Used.INDEX_NOT_0))
     return tuple(e for e in possible(some, used) if not (given and e.label == "no-gid-given"))
 
 

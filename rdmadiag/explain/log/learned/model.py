@@ -17,7 +17,7 @@ from rdmadiag.frozen import dataclass
 
 STEPS: Final = 10
 """A weight of the tables is so many times as great."""
-ENOUGH: Final = 10
+ENOUGH: Final = 12
 """Known words from which shares sum to 1: of a line or two a rule says more."""
 
 

@@ -105,7 +105,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"\blibrary not loaded:.{0,80}\blibrdma\.dylib",
-        ("rdma-disabled", "verbs-library-missing"),
+        ("rdma-disabled",),
         ("sw_vers   # librdma.dylib is of macOS 26.2 and newer", RDMA_CTL),
         platform="darwin",
     ),
