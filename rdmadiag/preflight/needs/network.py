@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.dcb import Ieee
 from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.gid import Family, Scope
@@ -112,7 +112,10 @@ def dcb(case: Case) -> Iterator[Where]:
             continue
         settings = facts.netdev(port.netdev)
         ieee = settings.ieee if settings else None
-        for app in present(ieee.apps) if isinstance(ieee, Ieee) else ():
+        apps = ieee.apps if isinstance(ieee, Ieee) else ()
+        if isinstance(apps, Missing) and apps.why is not Why.UNSUPPORTED:
+            yield apps, port.device, port.port
+        for app in present(apps):
             if isinstance(app.selector, Missing):
                 yield app.selector, port.device, port.port
 

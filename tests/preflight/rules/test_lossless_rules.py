@@ -151,17 +151,19 @@ def test_the_lossless_dscp_of_the_host_is_proposed_and_not_the_usual_one() -> No
     assert finding.remedy[0].startswith("export NCCL_IB_TC=160")
 
 
-def test_where_the_selector_of_a_dcb_app_could_not_be_read_the_class_is_not_known() -> None:
+@pytest.mark.parametrize("whole", [False, True], ids=["the selector of one", "the table"])
+def test_where_the_dcb_apps_could_not_be_read_the_class_is_not_known(whole: bool) -> None:
     evidence = host(GOOD, NCCL_IB_TC="96").evidence()
     facts = evidence.dcb
     assert not isinstance(facts, Missing)
     netdev = next(each for each in facts.netdevs if each.netdev == NETDEV)
     assert not isinstance(netdev.ieee, Missing)
     assert not isinstance(netdev.ieee.apps, Missing)
-    app = replace(netdev.ieee.apps[0], selector=Missing(Why.EXHAUSTED, "no memory"))
+    unread = Missing(Why.EXHAUSTED, "no memory")
+    app = replace(netdev.ieee.apps[0], selector=unread)
     others = tuple(each for each in facts.netdevs if each is not netdev)
-    ieee = replace(netdev.ieee, apps=(app, *netdev.ieee.apps[1:]))
-    unread = replace(facts, netdevs=(replace(netdev, ieee=ieee), *others))
-    verdict = judge(replace(evidence, dcb=unread))
+    ieee = replace(netdev.ieee, apps=unread if whole else (app, *netdev.ieee.apps[1:]))
+    lacking = replace(facts, netdevs=(replace(netdev, ieee=ieee), *others))
+    verdict = judge(replace(evidence, dcb=lacking))
     assert verdict.status is Status.UNKNOWN
     assert CODE in {each.rule for each in verdict.skipped}
