@@ -45,7 +45,7 @@ ROWS: Final = (
     Cause(
         "peer-is-own-address",
         "the PEER that was given is an address of this host itself",
-        {"two hosts": "two hosts have one address: what is sent to the peer stays at home"},
+        {"two hosts": "two hosts have one address: a packet to the peer never leaves"},
         linux=(ADDRESSES, "# the PEER is an address of the other host"),
         darwin=("ifconfig | grep 'inet '   # on both: no address is of both",),
     ),
