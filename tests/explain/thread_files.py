@@ -35,6 +35,7 @@ EXAMS: Final = (
     "tenth",
     "eleventh",
     "twelfth",
+    "thirteenth",
 )
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
