@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
     config.addinivalue_line("markers", "long: not in the short form")
+    config.addinivalue_line(
+        "markers", "paired(n): of what two tables make together one in n; each row is still taken"
+    )
     config.addinivalue_line("markers", "sampled(n): the short form takes one in n of its cases")
     config.addinivalue_line(
         "markers", "other_kernels(n): a part that is sampled takes one in n, and none of 0"
@@ -64,13 +67,22 @@ def in_short(item: pytest.Item) -> bool:
     here = item.get_closest_marker("sampled")
     if os.environ.get(plan.OTHER_KERNEL):
         here = item.get_closest_marker("other_kernels") or here
-    call = getattr(item, "callspec", None)
-    places = call.indices.values() if call else ()
     return plan.in_short(
         long=item.get_closest_marker("long") is not None,
         one_in=int(here.args[0]) if here else 1,
-        places=places,
+        places=_places(item),
     )
+
+
+def is_paired(item: pytest.Item) -> bool:
+    """Whether any form takes it."""
+    here = item.get_closest_marker("paired")
+    return here is None or sum(_places(item)) % int(here.args[0]) == 0
+
+
+def _places(item: pytest.Item) -> Collection[int]:
+    call = getattr(item, "callspec", None)
+    return call.indices.values() if call else ()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -79,8 +91,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     In the short form some are left out, the same at both ends and in every run.
     """
-    if os.environ.get(plan.SHORT):
-        left_out = [item for item in items if LABS in item.path.parents and not in_short(item)]
+    is_short = bool(os.environ.get(plan.SHORT))
+    left_out = [
+        item
+        for item in items
+        if LABS in item.path.parents and not (is_paired(item) and (in_short(item) or not is_short))
+    ]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     here = os.environ.get("RDMADIAG_LAB", "")

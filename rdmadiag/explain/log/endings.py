@@ -230,6 +230,8 @@ _OWN: Final = OF_NO_RDMA - {PROGRAM_ERROR, "job-ended"}
 _BY_THE_BATCH_SYSTEM: Final = late(
     r"\bCANCELLED AT \S+ DUE TO (?:TIME LIMIT|PREEMPTION)\b"
     r"|\bTERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)\b|\bPBS: job killed: walltime\b"
+    r"|\bevicted by drain: "
+    r"|\bReceived (?:15|Signals\.SIGTERM) death signal, shutting down workers\b"
 )
 """What it does whatever becomes of the job's RDMA, if that fails below it in the same log."""
 _OF_OTHERS: Final = late(

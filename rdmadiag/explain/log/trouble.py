@@ -76,6 +76,8 @@ _HARMLESS: Final = late(
     r"|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
     r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
     r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
+    r"|\b[Ff]ailed \w+: +0\s*$|\b[Ee]rror is \d+\.\d+(?:[eE][-+]?\d+)?\s*$"
+    r"|\bskipping \w+ +\(not supported\)"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"
@@ -205,7 +207,8 @@ _OTHER: Final = late(
     r"|^[Uu]sage:|: command not found$"
     r"|^(?:ssh|scp|git|iperf3?|ping|sudo|bash|kubectl|helm)(?:\[\d+\])?: "
     r"|\bFailed to pull image\b|\bError from server\b|\bFailedScheduling\b|\bapt does not have\b"
-    r"|^configure: |^checking (?:for|whether|if|\S+\.h) |^Ran \d+ tests?\b|^[A-Z]+_[A-Z_]+: The "
+    r"|^configure: |^(?:configure:\d+: )?checking (?:\S+ )?(?:for|whether|if|of|\S+\.h) "
+    r"|^-- MCA component |^Ran \d+ tests?\b|^[A-Z]+_[A-Z_]+: The "
     r"|\bfatal error: \S+\.h: No such file|\bFailed dependencies\b"
     r"|\b[Ss]kipp(?:ing|ed)\b.{0,20}\btest"
     # a question, or advice

@@ -1,5 +1,5 @@
-"""Devices that variables name, and that the listings of the same host have not or have down; nodes
-of devices; and limits.
+"""Devices that variables and commands name, and that the listings of the same host have not, or
+have down; devices without the queue pairs that a command asks for; nodes of devices; and limits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,6 +25,13 @@ _CLASS: Final = late(r"ls (?:-\S+ )*/sys/class/infiniband/?$")
 _NODES: Final = late(r"ls (?:-\S+ )*/dev/infiniband/?$")
 _UVERBS: Final = late(r"\buverbs\d+$")
 _DEVICE: Final = late(r"[a-z]\w*$")
+_CONNECTED: Final = late(
+    r"(?:ib_(?:read|write|send|atomic)_(?:bw|lat)|ibv_(?:rc|uc|xsrq)_pingpong)\s"
+    r"(?!.*(?:-c|--connection[= ])\s*(?:SRD|UD)\b)"
+    r".*(?:-d|--ib-dev[= ])\s*(?:rdmap\d+s\d+\w*|efa_\d+)\b"
+)
+"""Of an Elastic Fabric Adapter, which has SRD and UD alone: efa_verbs.c, efa_create_qp_ex."""
+_NO_QP: Final = late(r"(?:Unable to create QP|Couldn't create QP|Failed to create QP)\b")
 _LIMITS: Final = late(r"(\S+) hca_handle=(\w+) hca_object=(\w+)\s*$")
 
 
@@ -32,6 +39,7 @@ def of_names(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first."""
     yield from _of_devices(several)
     yield from _of_states(several)
+    yield from _of_connected(several)
     yield from _of_nodes(several)
     yield from _of_limits(several)
     yield from _of_resources(several)
@@ -73,6 +81,14 @@ def _of_states(several: Sequence[Part]) -> Iterator[Shown]:
                 rows = [row for name in named for row in of_host.get(name, ())]
                 if rows and not any(is_up for is_up, _ in rows):
                     yield Shown(("port-down", "device-absent"), rows[0][1])
+
+
+def _of_connected(several: Sequence[Part]) -> Iterator[Shown]:
+    for part in several:
+        if _CONNECTED.search(part.command):
+            for line in part.lines:
+                if _NO_QP.match(line.text):
+                    yield Shown(("qp-type-unsupported", "device-lacks-capability"), line)
 
 
 def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:

@@ -27,6 +27,15 @@ def test_a_variable_that_names_a_device_whose_ports_are_all_down_beside_one_that
     assert first(listed.replace("(Up)", "(Down)") + named.format("rocep1s0f0")) is None
 
 
+def test_a_connected_queue_pair_of_an_adapter_that_has_none() -> None:
+    failed = f"{ON_N1}ib_write_bw {{}} -F n2\nUnable to create QP.\n Couldn't create IB resources\n"
+    for named in ("-d rdmap79s0", "--ib-dev=efa_0"):
+        assert first(failed.format(named)) == ("qp-type-unsupported", 2, True)
+    for named in ("-d mlx5_0", "-d rdmap79s0 -c SRD"):
+        found = first(failed.format(named))
+        assert found is None or found[0] != "qp-type-unsupported"
+
+
 def test_fewer_nodes_than_devices() -> None:
     devices = f"{ON_N1}ls /sys/class/infiniband\nmlx5_0  mlx5_1\n"
     nodes = f"{ON_N1}ls /dev/infiniband/\nrdma_cm  {{}}\n"

@@ -112,6 +112,7 @@ def events(ended: Ended) -> list[tuple[str, str, str]]:
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.other_kernels(2)
 def test_a_connection_is_made_and_its_data_verified(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
@@ -132,7 +133,7 @@ def test_a_connection_is_made_and_its_data_verified(
             assert file.read().strip().endswith("ffff:c000:0201")
 
 
-@pytest.mark.other_kernels(4)
+@pytest.mark.other_kernels(6)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
@@ -159,7 +160,7 @@ def test_each_operation_is_verified_and_timed(
         assert document["bandwidth"]["messages"] > 0
 
 
-@pytest.mark.other_kernels(2)
+@pytest.mark.other_kernels(4)
 @pytest.mark.parametrize("op", ["write", "read"])
 def test_a_one_sided_operation_of_two_processes_is_timed_by_the_one_that_connects(
     port: Port, attempts: Attempts, op: str
@@ -235,7 +236,7 @@ def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
 # --- other programs ----------------------------------------------------------------------
 
 
-@pytest.mark.other_kernels(2)
+@pytest.mark.other_kernels(0)
 def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
@@ -265,6 +266,7 @@ def test_ucmatose_that_comes_is_connected_and_the_peer_after_it_met(
     assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
 
 
+@pytest.mark.other_kernels(2)
 @pytest.mark.parametrize(
     "program", ["rping -s -a {address} -p 4714", "ucmatose -b {address} -p 4724"]
 )
@@ -300,6 +302,7 @@ def test_no_listener(port: Port, attempts: Attempts) -> None:
     assert any("nobody listens there" in each for each in document["causes"])
 
 
+@pytest.mark.other_kernels(0)
 @pytest.mark.sampled(2)
 def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4715)

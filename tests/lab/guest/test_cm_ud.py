@@ -146,6 +146,7 @@ def test_where_nobody_listens_sidr_says_so_to_ours_and_to_udaddy(
     assert "RDMA_CM_EVENT_UNREACHABLE, error: 1" in client.stdout + client.stderr
 
 
+@pytest.mark.other_kernels(0)
 def test_what_does_not_fit_is_refused_with_its_reason(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4732, UD, "--bytes=100")
     ended = attempts.start(*port.options, UD, f"{port.address}:4732").end(WAIT)
@@ -181,6 +182,7 @@ def test_a_group_of_ipv6_is_refused_on_roce_and_named(port: Port, attempts: Atte
     assert ended.document["teardown"] == "clean"
 
 
+@pytest.mark.other_kernels(0)
 def test_what_mckey_sends_to_the_group_is_left_out(port: Port, attempts: Attempts) -> None:
     member = f"mckey -m 239.255.7.3 -b {port.address} -s -C 200"
     with running("sh", "-c", f"while {member}; do :; done") as sender:
@@ -198,6 +200,7 @@ def test_a_listener_and_its_peer_meet_in_a_group(port: Port, attempts: Attempts)
         assert ended.document["connection"]["group"] == "239.255.7.4"
 
 
+@pytest.mark.other_kernels(0)
 def test_two_that_want_different_groups_both_say_so(port: Port, attempts: Attempts) -> None:
     one = listen(attempts, port, 4734, "--multicast=239.255.7.5")
     other = attempts.start(*port.options, UD, f"{port.address}:4734").end(WAIT)

@@ -84,6 +84,7 @@ def base(rdmadiag: Rdmadiag, tmp_path: Path, rxe_pair: tuple[Rxe, Rxe]) -> Path:
 
 
 class TestTraffic:
+    @pytest.mark.other_kernels(2)
     @pytest.mark.parametrize(
         ("program", "arguments"),
         [("ib_send_lat", ("-n", "200")), ("ib_write_bw", ("-n", "200", "-s", "4096"))],
@@ -277,6 +278,7 @@ class TestAtRest:
         ]
 
 
+@pytest.mark.other_kernels(0)
 def test_a_device_made_anew_between_samples_is_a_reset_and_no_difference(
     base: Path, rdmadiag_json: Call, rdmadiag: Rdmadiag
 ) -> None:

@@ -290,6 +290,7 @@ class TestSettable:
         finding = findings(sample("--since", str(earlier))[1])["bit-errors-before-fec"]
         assert "could not correct: 2 blocks, most on lane 2" in finding["summary"]
 
+    @pytest.mark.other_kernels(0)
     def test_pause_beside_pfc_is_found_and_either_alone_is_well(
         self, settable: Rxe, run: Run, rdmadiag_json: Call
     ) -> None:
@@ -310,6 +311,7 @@ class TestSettable:
         assert "pause-beside-pfc" not in set_to(*pause, "rx", "off", "tx", "off")
         set_to(*pfc, "all:off")
 
+    @pytest.mark.other_kernels(0)
     def test_a_record_says_what_the_host_says(
         self, settable: Rxe, rdmadiag_json: Call, rdmadiag: Callable[..., Any], tmp_path: Path
     ) -> None:

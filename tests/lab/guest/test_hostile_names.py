@@ -70,6 +70,7 @@ class TestNamed:
         assert NETDEV in os.listdir("/sys/class/net")
 
     @pytest.mark.sampled(6)
+    @pytest.mark.paired(3)
     @pytest.mark.parametrize(
         "argv",
         [

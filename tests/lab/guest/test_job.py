@@ -114,6 +114,7 @@ def test_one_end_of_a_port_that_both_use_has_no_share(
     assert document["verdict"]["reasons"] == ["no_tcp"]
 
 
+@pytest.mark.other_kernels(0)
 def test_a_job_by_tcp_alone_is_said_in_the_first_line_with_its_variable(
     far: None, tcp_diag: None, tmp_path: Path, rdmadiag: Rdmadiag
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_job_by_tcp_alone_is_said_in_the_first_line_with_its_variable(
     assert "perhaps because UCX_TLS=tcp" in out, "no library of UCX is mapped here"
 
 
+@pytest.mark.other_kernels(0)
 def test_another_users_process_is_not_known_and_never_without_rdma(
     far: None, tcp_diag: None, tmp_path: Path, rdmadiag_json: Call
 ) -> None:

@@ -282,6 +282,7 @@ class TestModules:
         unasked = rdmadiag_json("preflight", "--from", whole)[1]["evidence"]["modules"]
         assert unasked == {"why": "not_collected", "detail": "no option asks for it"}
 
+    @pytest.mark.other_kernels(0)
     def test_gets_alone_are_sent_and_none_to_modules_unless_asked(
         self,
         settable: Rxe,  # noqa: F811

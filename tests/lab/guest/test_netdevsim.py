@@ -113,6 +113,7 @@ class TestVirtualFunctions:
         rules = {each["rule"] for each in document["verdict"]["findings"]}
         assert "vf-link-policy-down" not in rules
 
+    @pytest.mark.other_kernels(0)
     def test_looking_sends_one_get_for_them_and_sets_nothing(
         self, rxe: Rxe, two: None, rdmadiag: Callable[..., Any], tmp_path: Path
     ) -> None:

@@ -209,7 +209,7 @@ def resources(run: Run) -> tuple[str, str]:
 
 
 class TestSystemCalls:
-    @pytest.mark.other_kernels(4)
+    @pytest.mark.other_kernels(8)
     @pytest.mark.parametrize("command", list(READING))
     def test_opens_nothing_for_writing_but_its_own_output_and_what_verbs_opens(
         self, command: str, traced: dict[str, Traced]

@@ -241,6 +241,7 @@ class TestLacp:
             assert f"Partner Churn State: {leg.partner_churn}\n" in part
             assert f"    system mac address: {leg.partner_mac}\n" in part
 
+    @pytest.mark.other_kernels(0)
     def test_a_leg_whose_far_end_leaves_the_port_channel_is_lost(
         self, do: Callable[..., str], rdmadiag_json: Call
     ) -> None:
@@ -502,6 +503,7 @@ class TestVariables:
         script = f"{program} & sleep 2; {program} 127.0.0.1"
         assert run(["bash", "-c", script], timeout=60).returncode != 0
 
+    @pytest.mark.other_kernels(0)
     def test_a_row_that_fits_is_well(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
         code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_GID_INDEX=1"))
         assert (code, serious(document)) == (0, {})
@@ -512,6 +514,7 @@ class TestVariables:
 # --- CPUs and the log --------------------------------------------------------------------------
 
 
+@pytest.mark.other_kernels(0)
 def test_what_the_kernel_wrote_is_read_by_root_and_not_by_all(
     rdmadiag_json: Call, do: Callable[..., str]
 ) -> None:

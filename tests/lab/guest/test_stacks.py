@@ -208,6 +208,7 @@ def vectors(log: Path) -> tuple[tuple[str, bool, int, int], ...]:
 
 
 class TestTables:
+    @pytest.mark.other_kernels(4)
     def test_the_table_is_what_it_is_called(self, said: Said) -> None:
         used = sorted(said.gids)
         assert mapped(said.table.address) in said.gids.values()
