@@ -5,6 +5,7 @@ kernel and the verbs library use for it.
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Self
 
 
@@ -20,10 +21,12 @@ class Numbered(StrEnum):
     @classmethod
     def from_number(cls, number: int) -> Self | None:
         """The member with this number; None for a number that is not in the table."""
-        for member in cls:
-            if member.number == number:
-                return member
-        return None
+        return _by_number(cls).get(number)  # type: ignore[return-value]
+
+
+@cache
+def _by_number(kind: type[Numbered]) -> dict[int, Numbered]:
+    return {member.number: member for member in reversed(kind)}
 
 
 class PortState(Numbered):

@@ -93,6 +93,11 @@ class ArchiveTree:
             return Missing(Why.ABSENT, f"/{name}: ENOENT")
         return tuple(sorted(self._children.get(name, ())))
 
+    def kinds(self, name: str) -> dict[str, Kind]:
+        """As their headers say."""
+        top = f"{name}/" if name else ""
+        return {each: self._entries[top + each].kind for each in self._children.get(name, ())}
+
     def read(self, name: str, limit: int) -> bytes | Missing:
         """From what was unpacked into memory."""
         entry = self._entries.get(name)

@@ -6,7 +6,7 @@ nothing of the caller's streams, and ends when its parent does.
 
 Queries of this host run side by side, in a child for each task or in a few that share the
 tasks. What is in files that a user names, which may lie on a file system that has gone and may
-hold anything, is read in one child, whose memory is bounded.
+hold anything, is read in one child, or in two, whose memory is bounded.
 """
 
 import contextlib
@@ -20,7 +20,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
 from typing import Any, Final, NamedTuple, NoReturn
 
 from rdmadiag.facts import Missing, Why
@@ -35,6 +34,7 @@ _ENDS_ITSELF_SECONDS: Final = 0.3
 _TICK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 0.05  # without an answer, before one more child shares the tasks
 _AT_FIRST: Final = 4  # children that share tasks, where there are as many processors
+_OF_GIVEN: Final = 2  # children that share what is in files that a user names
 _LENGTH: Final = 8  # bytes, before each message of a child
 
 
@@ -101,13 +101,12 @@ class _Children:
         self,
         tasks: Mapping[str, Callable[[], Any]],
         taken: Iterable[str],
-        deadline: float = inf,
         memory: int = 0,
     ) -> _Child | None:
         """A child that runs those of `tasks` that it takes; None where none could be started."""
         try:
             others = [child.pipe for child in self._children]
-            pid, pipe = _start(tasks, taken, others, deadline, memory)
+            pid, pipe = _start(tasks, taken, others, memory)
         except OSError as error:
             self.not_started = error
             for name in tasks:
@@ -118,8 +117,8 @@ class _Children:
         self._children.append(child)
         return child
 
-    def _one_more(self) -> _Child | None:
-        """One more child, where there are tasks that none has taken."""
+    def _one_more(self, running: int) -> _Child | None:
+        """One more child beside those, where there are tasks that none has taken."""
         return None
 
     def collect(
@@ -166,7 +165,7 @@ class _Children:
                     if not chunk:
                         selector.unregister(key.fd)
                         idle = True
-                if idle and (more := self._one_more()):
+                if idle and (more := self._one_more(len(selector.get_map()))):
                     selector.register(more.pipe, selectors.EVENT_READ, more)
                 now = time.monotonic()
                 if ready:
@@ -192,13 +191,15 @@ class InFewChildren(_Children):
 
     Each child takes the next task when it has answered one. Where none answers for a moment while
     tasks are left, or where one dies, another child is started: a task that hangs holds up no
-    other. They run since `begin`.
+    other. They run since `begin`. With `memory`, each is within so many bytes, and there are no
+    more than two at a time: for what a user names, where what holds up one holds up any.
     """
 
     _patience = _PATIENCE_SECONDS
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = 0) -> None:
         super().__init__()
+        self._memory = memory
         self._tasks: dict[str, Callable[[], Any]] = {}
         self._next = -1  # a pipe that holds a byte for each task that no child has taken
 
@@ -214,8 +215,8 @@ class InFewChildren(_Children):
         self._next, writer = os.pipe()
         os.write(writer, bytes(range(len(self._tasks))))
         os.close(writer)
-        for _ in range(min(len(self._tasks), _AT_FIRST, max(2, len(os.sched_getaffinity(0))))):
-            self._one_more()
+        for running in range(min(len(self._tasks), self._at_first())):
+            self._one_more(running)
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None
@@ -229,44 +230,22 @@ class InFewChildren(_Children):
                 self._next = -1
             self._tasks = {}
 
-    def _one_more(self) -> _Child | None:
-        if self._next < 0:
+    def _at_first(self) -> int:
+        return _OF_GIVEN if self._memory else min(_AT_FIRST, max(2, len(os.sched_getaffinity(0))))
+
+    def _one_more(self, running: int) -> _Child | None:
+        if self._next < 0 or (self._memory and running >= _OF_GIVEN):
             return None
         left = select.poll()
         left.register(self._next, select.POLLIN)
         if not any(events & select.POLLIN for _, events in left.poll(0)):
             return None
-        return self._fork(self._tasks, self._taken())
+        return self._fork(self._tasks, self._taken(), memory=self._memory)
 
     def _taken(self) -> Iterator[str]:
         names = tuple(self._tasks)
         while number := os.read(self._next, 1):
             yield names[number[0]]
-
-
-class InOneChild(_Children):
-    """Tasks by name, one after the other in one child, within MEMORY.
-
-    What one has answered is kept where a later one takes too long.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._tasks: dict[str, Callable[[], Any]] = {}
-
-    def start(self, name: str, task: Callable[[], Any]) -> None:
-        """Take `task` on; `collect` runs it."""
-        self._tasks[name] = task
-
-    def collect(
-        self, deadline: float, waiting_for: Waiting | None = None
-    ) -> dict[str, Any | Missing]:
-        """As of every child."""
-        if self._tasks:
-            self._names += self._tasks
-            self._fork(self._tasks, self._tasks, deadline, MEMORY)
-            self._tasks = {}
-        return super().collect(deadline, waiting_for)
 
 
 def in_one_child(
@@ -276,7 +255,7 @@ def in_one_child(
 
     Raises OSError where no child could be started.
     """
-    child = InOneChild()
+    child = InFewChildren(MEMORY)
     child.start(name, task)
     found = child.collect(deadline, waiting_for)[name]
     if child.not_started:
@@ -288,7 +267,6 @@ def _start(
     tasks: Mapping[str, Callable[[], Any]],
     taken: Iterable[str],
     others: Sequence[int],
-    deadline: float,
     memory: int,
 ) -> tuple[int, int]:
     """`others` are the pipes of the children before it: one that it held would not close."""
@@ -314,7 +292,7 @@ def _start(
     if pid:
         os.close(writer)
         return pid, reader
-    return _child(tasks, taken, writer, parent, (reader, *others), deadline, memory)
+    return _child(tasks, taken, writer, parent, (reader, *others), memory)
 
 
 def _child(
@@ -323,7 +301,6 @@ def _child(
     writer: int,
     parent: int,
     others: Sequence[int],
-    deadline: float,
     memory: int,
 ) -> NoReturn:
     # Its life is short: collecting would copy the pages that it shares with the parent.
@@ -340,7 +317,7 @@ def _child(
             for name in taken:
                 out.write(_message(name))
                 out.flush()
-                out.write(_answer(name, tasks[name], deadline))
+                out.write(_answer(name, tasks[name]))
                 out.flush()
     finally:
         # No cleanup of the parent's: its buffers and atexit handlers are not ours.
@@ -356,9 +333,7 @@ def _bound(memory: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
-def _answer(name: str, task: Callable[[], Any], deadline: float) -> bytes:
-    if time.monotonic() >= deadline:
-        return _sent(name, True, Missing(Why.TIMEOUT, f"{name}: not read before the deadline"))
+def _answer(name: str, task: Callable[[], Any]) -> bytes:
     try:
         return _sent(name, True, task())
     except MemoryError:

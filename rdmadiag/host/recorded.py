@@ -129,9 +129,7 @@ class SnapshotHost:
         if not parent:
             found = self._walk(name)
             return found if isinstance(found, Missing) else self._tree.read(found, limit)
-        if parent not in self._folders:
-            self._folders[parent] = self._walk_to_folder(parent)
-        folder = self._folders[parent]
+        folder = self._folder(parent)
         if isinstance(folder, Missing):
             return folder
         here = f"{folder}/{last}"
@@ -140,6 +138,17 @@ class SnapshotHost:
             found = self._walk(here)
             return found if isinstance(found, Missing) else self._tree.read(found, limit)
         return content
+
+    def _folder(self, name: str) -> str | Missing:
+        """The folder at `name`, links followed: one step below the one that it is in, mostly."""
+        found = self._folders.get(name)
+        if found is None:
+            above, _, last = name.rpartition("/")
+            parent = self._folder(above) if above and last not in ("", ".", "..") else ""
+            here = f"{parent}/{last}" if parent and not isinstance(parent, Missing) else ""
+            is_below = bool(here) and self._tree.kind(here) == "folder"
+            found = self._folders[name] = here if is_below else self._walk_to_folder(name)
+        return found
 
     def _walk_to_folder(self, name: str) -> str | Missing:
         # The trailing "." makes a text file that stands for a link to a folder one to follow.
@@ -212,7 +221,7 @@ class SnapshotHost:
         listed = self._meta.listings.get(path)
         if listed is not None:
             return listed
-        name = self._walk_to_folder(self._name(path))
+        name = self._folder(self._name(path))
         return _about(name if isinstance(name, Missing) else self._tree.names(name), path)
 
     def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
@@ -232,7 +241,7 @@ class SnapshotHost:
         if noted is not None:
             return noted
         parent, _, last = self._name(path).rpartition("/")
-        folder = self._walk_to_folder(parent)
+        folder = self._folder(parent)
         if isinstance(folder, Missing):
             return _about(folder, path)
         name = f"{folder}/{last}"
@@ -320,9 +329,7 @@ def _count(tree: Tree, top: str, enough: int) -> int:
     waiting, files, seen = [top], 0, 0
     while waiting and files < enough and seen < 2 * MAX_ENTRIES:
         folder = waiting.pop()
-        names = tree.names(folder)
-        for name in () if isinstance(names, Missing) else names:
-            kind = tree.kind(f"{folder}/{name}")
+        for name, kind in tree.kinds(folder).items():
             files += kind == "file"
             seen += 1
             if kind == "folder":

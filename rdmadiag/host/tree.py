@@ -6,6 +6,7 @@ A tree answers for names relative to its top, without following links: following
 
 import os
 import stat
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from rdmadiag.facts import Missing
@@ -34,6 +35,9 @@ class Tree(Protocol):
 
     def names(self, name: str) -> tuple[str, ...] | Missing:
         """The names in a folder, sorted."""
+
+    def kinds(self, name: str) -> Mapping[str, Kind]:
+        """What stands in a folder, by name; nothing of what is none, or cannot be listed."""
 
     def read(self, name: str, limit: int) -> bytes | Missing:
         """The content of a regular file."""
@@ -74,6 +78,14 @@ class FolderTree:
         except (OSError, ValueError) as error:
             return refusal(error, f"/{name}")
 
+    def kinds(self, name: str) -> Mapping[str, Kind]:
+        """As readdir(3) gives them: without a call for each."""
+        try:
+            with os.scandir(self._path(name)) as entries:
+                return {utf8(each.name): _kind_of(each) for each in entries}
+        except (OSError, ValueError):
+            return {}
+
     def read(self, name: str, limit: int) -> bytes | Missing:
         """Of a regular file alone, which is opened without waiting."""
         try:
@@ -86,3 +98,11 @@ class FolderTree:
             return read_capped(handle, f"/{name}", limit)
         finally:
             os.close(handle)
+
+
+def _kind_of(entry: "os.DirEntry[str]") -> Kind:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    return "folder" if entry.is_dir(follow_symlinks=False) else "other"

@@ -120,10 +120,10 @@ def _tasks(host: Host) -> Tasks:
     """Children that can be abandoned; this process for a host of ours that cannot hang."""
     if not (host.can_hang or host.given):
         return InTurn()
-    from rdmadiag.host.isolation import InFewChildren, InOneChild, SideBySide
+    from rdmadiag.host.isolation import MEMORY, InFewChildren, SideBySide
 
     if not host.can_hang:
-        return InOneChild()
+        return InFewChildren(MEMORY)
     # On a Mac most sources wait for a command, which costs more than a fork.
     return InFewChildren() if host.identity.platform == "linux" else SideBySide()
 

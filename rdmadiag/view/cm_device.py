@@ -206,9 +206,9 @@ class PortFinder:
             (place, entry)
             for place, entry in self._rows.get((Protocol.ROCE, as_gid(source).raw), ())
             if entry.netdev_name == netdev
+            and entry.known_type in (None, self._types[place])
             # Another namespace's netdev may have this name.
             and netdev_state(entry, self._ports[place].netdevs) not in NOT_HERE
-            and entry.known_type in (None, self._types[place])
         ]
 
     def _why_none(self, source: str, netdev: str) -> Obstacle:

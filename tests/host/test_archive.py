@@ -82,6 +82,8 @@ def test_files_folders_and_links_are_held(tree):
     ]
     assert held.names("sys") == ("class", "link")
     assert held.names("sys/class") == ("state",)
+    assert held.kinds("sys") == {"class": "folder", "link": "link"}
+    assert held.kinds("sys/class/state") == held.kinds("nothing") == {}
     assert held.read("sys/class/state", 100) == b"4: ACTIVE\n"
     assert (held.kind("sys/link"), held.target("sys/link")) == ("link", "class/state")
     assert (held.kind("nothing"), held.target("nothing")) == (None, "")

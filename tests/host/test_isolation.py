@@ -10,15 +10,19 @@ import signal
 import stat
 import sys
 import time
+from functools import partial
 
 import pytest
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import isolation
-from rdmadiag.host.isolation import InFewChildren, InOneChild, SideBySide
+from rdmadiag.host.isolation import MEMORY, InFewChildren, SideBySide
 
 
-@pytest.fixture(params=[SideBySide, InFewChildren], ids=["a child each", "a few children"])
+@pytest.fixture(
+    params=[SideBySide, InFewChildren, partial(InFewChildren, MEMORY)],
+    ids=["a child each", "a few children", "two of what is given"],
+)
 def collect(request):
     def collected(seconds=20.0, **tasks):
         running = request.param()
@@ -92,14 +96,14 @@ def test_no_tasks_are_no_results(collect):
 
 
 def test_they_run_at_the_same_time(collect):
-    everybody = multiprocessing.get_context("fork").Barrier(4)
+    everybody = multiprocessing.get_context("fork").Barrier(2)
 
     def meet():
         everybody.wait(20)
         return "met"
 
-    assert collect(20, **{f"task{number}": meet for number in range(4)}) == {
-        f"task{number}": "met" for number in range(4)
+    assert collect(20, **{f"task{number}": meet for number in range(2)}) == {
+        f"task{number}": "met" for number in range(2)
     }
 
 
@@ -402,53 +406,37 @@ def test_tasks_that_were_begun_run_while_the_caller_does_something_else():
     assert running.collect(time.monotonic() + 20) == {"one": None}
 
 
-# --- in one child -------------------------------------------------------------------------------
+# --- of what a user names -----------------------------------------------------------------------
 
 
-def in_one(seconds=20.0, **tasks):
-    running = InOneChild()
+def in_two(seconds=20.0, **tasks):
+    running = InFewChildren(isolation.MEMORY)
     for name, task in tasks.items():
         running.start(name, task)
     return running.collect(time.monotonic() + seconds)
 
 
-def test_in_one_child_they_run_one_after_the_other():
-    found = in_one(first=os.getpid, second=os.getpid)
-    assert found["first"] == found["second"] != os.getpid()
+def test_of_what_is_given_no_more_than_two_are_read_at_a_time():
+    found = in_two(0.5, one=os.getpid, late=hang, more=hang, after=os.getpid)
+    assert isinstance(found["one"], int)
+    assert {found[name].why for name in ("late", "more", "after")} == {Why.TIMEOUT}
+    assert all("was killed" in found[name].detail for name in ("late", "more"))
+    assert found["after"].detail == "after: not read before the deadline"
 
 
-def test_in_one_child_what_was_answered_before_a_late_one_is_kept():
-    found = in_one(0.5, first=lambda: 1, late=hang, after=lambda: 3)
-    assert found["first"] == 1
-    assert {found[name].why for name in ("late", "after")} == {Why.TIMEOUT}
-    assert "was killed" in found["late"].detail
-
-
-def test_in_one_child_what_was_answered_before_a_crash_is_kept():
+def test_of_what_is_given_one_that_crashes_costs_nothing_of_the_others():
     def dies():
         faulthandler.disable()  # pytest's would write a trace into the output
         os.kill(os.getpid(), signal.SIGSEGV)
 
-    found = in_one(first=lambda: 1, dies=dies)
-    assert found == {
-        "first": 1,
-        "dies": Missing(Why.MALFORMED, "dies: its process was ended by signal 11"),
-    }
+    found = in_two(dies=dies, falls=dies, after=lambda: 3)
+    for name in ("dies", "falls"):
+        assert found[name] == Missing(Why.MALFORMED, f"{name}: its process was ended by signal 11")
+    assert found["after"] == 3
 
 
-def test_in_one_child_a_bug_costs_nothing_of_the_others():
-    found = in_one(bad=lambda: raises(ValueError("x")), after=lambda: 2)
-    assert found["bad"] == Missing(Why.MALFORMED, "bad: a bug of rdmadiag: ValueError('x')")
-    assert found["after"] == 2
-
-
-def test_in_one_child_no_more_than_so_much_memory_is_had(monkeypatch):
+def test_of_what_is_given_no_more_than_so_much_memory_is_had(monkeypatch):
     monkeypatch.setattr(isolation, "MEMORY", 64 << 20)
-    found = in_one(large=lambda: len(bytes(128 << 20)), small=lambda: len(bytes(1 << 20)))
+    found = in_two(large=lambda: len(bytes(128 << 20)), small=lambda: len(bytes(1 << 20)))
     assert found["large"] == Missing(Why.EXHAUSTED, "large: takes more memory than it may")
     assert found["small"] == 1 << 20
-
-
-def test_in_one_child_a_deadline_that_has_passed_makes_every_task_late():
-    found = in_one(-1.0, one=lambda: 1, two=lambda: 2)
-    assert {each.why for each in found.values()} == {Why.TIMEOUT}

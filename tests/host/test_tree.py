@@ -52,6 +52,13 @@ def test_names_are_in_order(tree):
     assert tree.names("folder") == ("a", "b")
 
 
+def test_a_folder_is_listed_with_what_its_names_are(tree):
+    kinds = {"file": "file", "folder": "folder", "link": "link", "fifo": "other"}
+    assert tree.kinds("") == kinds
+    for none in ("file", "nothing", "link", "nul\0"):
+        assert tree.kinds(none) == {}
+
+
 def test_a_file_is_read_up_to_the_limit(tree):
     assert tree.read("file", 7) == b"content"
     assert tree.read("file", 6) == Missing(Why.MALFORMED, "/file: longer than 6 bytes")
