@@ -178,10 +178,11 @@ class Hosts:
         for node in self.nodes.values():
             node.holder.kill()
             node.holder.wait()
-        # What tools and faults left in the background.
+        # What tools and faults left in the background; before the devices, whose removal waits for
+        # who has them open: rxe and siw have no disassociate_ucontext.
         left = [f"for pid in $(ip netns pids {name}); do kill -9 $pid; done" for name in NODES]
         gone = [f"ip netns del {name}" for name in NODES]
-        _do("; ".join([*devices, *left, *gone, "rdma system set netns shared"]), check=False)
+        _do("; ".join([*left, *devices, *gone, "rdma system set netns shared"]), check=False)
 
 
 def _do(line: str, *, check: bool = True) -> str:
