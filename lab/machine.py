@@ -627,6 +627,11 @@ class MemoryTree:
             return Missing(Why.ABSENT, f"/{name}: ENOENT")
         return tuple(sorted(self._folders[name]))
 
+    def kinds(self, name: str) -> dict[str, Kind]:
+        top = f"{name}/" if name else ""
+        held = self._folders.get(name, ())
+        return {each: "file" if top + each in self._files else "folder" for each in held}
+
     def read(self, name: str, limit: int) -> bytes | Missing:
         content = self._files.get(name)
         return Missing(Why.ABSENT, f"/{name}: ENOENT") if content is None else content[:limit]
