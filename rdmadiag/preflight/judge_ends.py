@@ -340,11 +340,12 @@ def _at_the_odd_one(
     found: Iterable[EndFinding], meeting: Meeting, shared: frozenset[str]
 ) -> Iterator[EndFinding]:
     """Where no way leads between two addresses, of which one is of a subnet that both hosts have
-    and the other is not, it is the host of the other that uses one which does not fit.
+    and the other is not, it is the host of the other that uses one which does not fit; of an
+    address that a route of somebody's own gives, it is the host that has no way to it.
     """
     cases = (meeting.here, meeting.there)
     odd_ones = [each.near.name for each in cases if each.mine.address not in shared]
-    only = not meeting.is_on_one_subnet and len(odd_ones) == 1
+    only = not (meeting.is_on_one_subnet or meeting.by_route) and len(odd_ones) == 1
     for each in found:
         yield (
             replace(each, hosts=tuple(odd_ones)) if only and each.finding.rule in _NO_WAY else each

@@ -108,6 +108,7 @@ class Meeting:
 
     here: Towards
     there: Towards
+    by_route: bool = False  # an address of it is one that a route, or a program, gives
 
     @property
     def is_on_one_subnet(self) -> bool:
@@ -317,18 +318,26 @@ def meetings(
     here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()
 ) -> tuple[tuple[Meeting, ...], int]:
     """Of each family the addresses that share a subnet, or where none do all; of several those of
-    ports of one name. Where addresses of `among` are an end's, those alone. With how many
-    are left out, beyond MOST_MEETINGS.
+    ports of one name. Where addresses of `among` are an end's, those alone, and the one that the
+    other end's packets come from. Where packets between two of these leave by another source, that
+    is one more. With how many are left out, beyond MOST_MEETINGS.
     """
     ours = own_addresses(here.evidence, here.devices)
     theirs = own_addresses(there.evidence, there.devices)
     near = [*_near(ours, theirs, 4), *_near(ours, theirs, 6)]
     both_named = [(a, b) for a, b in product(ours, theirs) if {a.address, b.address} <= {*among}]
     one_named = [(a, b) for a, b in near if not among.isdisjoint((a.address, b.address))]
-    chosen = [(a, b) for a, b in both_named if _version(a) == _version(b)] or one_named or near
     both = _Ways(here), _Ways(there)
+    given = [(a, b) for a, b in both_named if _version(a) == _version(b)] or one_named
+    routed = [] if given else [*_to_named(ours, theirs, among, both[0])]
+    routed += [] if given else [(a, b) for b, a in _to_named(theirs, ours, among, both[1])]
+    given = given or ([] if routed else near)
+    first = [*given, *routed][:MOST_MEETINGS]
+    leaving = [(_source(ours, a, both[0].to(b.address)), b) for a, b in first]
+    coming = [(a, _source(theirs, b, both[1].to(a.address))) for a, b in first]
+    chosen = _once([*given, *routed, *leaving, *coming])
     met = tuple(
-        Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a))
+        Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a), (a, b) not in given)
         for a, b in chosen[:MOST_MEETINGS]
     )
     return met, len(chosen) - len(met)
@@ -349,6 +358,33 @@ def _near(
             yield a, b
 
 
+def _to_named(
+    ours: Sequence[OwnAddress],
+    theirs: Sequence[OwnAddress],
+    among: frozenset[str],
+    ways: "_Ways",
+) -> Iterator[tuple[OwnAddress, OwnAddress]]:
+    """To each address of theirs that is named from the one that packets to it leave by; from the
+    first of its family where no way leads there.
+    """
+    for other in theirs:
+        own = next((each for each in ours if _version(each) == _version(other)), None)
+        if other.address in among and own is not None:
+            yield _source(ours, own, ways.to(other.address)), other
+
+
+def _source(ours: Sequence[OwnAddress], own: OwnAddress, route: PeerRoute) -> OwnAddress:
+    """The address by which packets leave, where that is an RDMA device's; else this one."""
+    return next((each for each in ours if each.address == route.source), own)
+
+
+def _once(
+    pairs: Iterable[tuple[OwnAddress, OwnAddress]],
+) -> list[tuple[OwnAddress, OwnAddress]]:
+    of = {(a.netdev.name, a.address, b.netdev.name, b.address): (a, b) for a, b in pairs}
+    return [*of.values()]
+
+
 def _version(own: OwnAddress) -> int:
     return 6 if ":" in own.address else 4
 
@@ -364,17 +400,20 @@ class _Ways:
         self._finder = None
         if not isinstance(routing, Missing):
             self._finder = PortFinder(near.devices, near.evidence, routing)
+        self._routes: dict[str, PeerRoute] = {}
+
+    def to(self, address: str) -> PeerRoute:
+        """By which packets leave to that address, from wherever."""
+        if address not in self._routes:
+            near, towards = self._near, self._towards
+            self._routes[address] = peer_route(
+                near.evidence, near.devices, address, towards=towards, finder=self._finder
+            )
+        return self._routes[address]
 
     def towards(self, mine: OwnAddress, far: HostEnd, theirs: OwnAddress) -> Towards:
         near, routing = self._near, self._near.evidence.routing
-        route = peer_route(
-            near.evidence,
-            near.devices,
-            theirs.address,
-            towards=self._towards,
-            finder=self._finder,
-        )
         has = (
             None if isinstance(routing, Missing) else owner(near.evidence, routing, theirs.address)
         )
-        return Towards(near, far, mine, theirs, route, has)
+        return Towards(near, far, mine, theirs, self.to(theirs.address), has)

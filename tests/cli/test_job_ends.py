@@ -471,6 +471,24 @@ def test_a_peer_that_answers_on_the_link_is_not_unreachable(
     assert standing["peer-unreachable"] == "contradicted"
 
 
+def test_where_the_address_is_the_peers_nobody_listening_comes_before_another_address(
+    seen: Callable[..., Outcome],
+) -> None:
+    log = (
+        "Couldn't connect to {}:18516\n"
+        "Unable to open file descriptor for socket connection"
+        " Unable to init the socket connection\n"
+    )
+    here = one(neighbours={ROW: (REACHABLE, PEER_MAC)})
+
+    def labels(address: str) -> list[str]:
+        document = seen(here, two(), log.format(address), "--json").document
+        return [each["label"] for each in document["first"]["failure"]["causes"]]
+
+    assert labels("192.0.2.2")[0] == "peer-not-listening"
+    assert labels("192.0.2.77")[0] == "peer-address-wrong"
+
+
 REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 8\n"
 
 

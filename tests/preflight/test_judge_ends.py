@@ -585,6 +585,35 @@ def test_of_two_subnets_the_one_that_the_other_host_has_not_is_off() -> None:
     assert said(judged(one(), there)) == []
 
 
+def with_second(machine: Machine, address: str, **changes: Any) -> Machine:
+    """With one more address on eth0."""
+    own = machine.netdevs[0]
+    second = replace(own, addresses=(*own.addresses, f"{address}/24"))
+    rows = {**machine.devices[0].ports[0].gids}
+    rows[len(rows)] = GidRow(f"::ffff:{address}", "RoCE v2", "eth0")
+    return machine.change(netdevs=(second,), **changes).with_port(0, gids=rows)
+
+
+def test_an_address_that_was_given_and_to_which_no_way_leads_is_the_matter_of_who_has_none() -> (
+    None
+):
+    there = with_second(two(), "203.0.113.2")
+    used = frozenset({"203.0.113.2"})
+    assert said(judged(one(), there, used)) == [("cm-no-way", "critical", "node1")]
+    assert said(judged(there, one(), used)) == [("cm-no-way", "critical", "node2")]
+    assert said(judged(one(ways=(Way("203.0.113.0/24", "eth0"),)), there, used)) == []
+    assert said(judged(one(), there)) == []
+
+
+def test_packets_that_leave_by_another_source_need_a_way_back_to_it() -> None:
+    way = Way("192.0.2.2/32", "eth0", source="203.0.113.1")
+    here = with_second(one(), "203.0.113.1", ways=(way,))
+    assert said(judged(here, two())) == [("cm-no-way", "critical", "node2")]
+    assert said(judged(two(), here)) == [("cm-no-way", "critical", "node1")]
+    assert said(judged(here, two(ways=(Way("203.0.113.0/24", "eth0"),)))) == []
+    assert said(judged(with_second(one(), "203.0.113.1"), two())) == []
+
+
 def test_who_answers_who_does_not_and_who_cannot_use_rdma_cm() -> None:
     here = one(
         neighbours={ROW: (REACHABLE, PEER_MAC), ("eth0", "192.0.2.9"): (FAILED, OTHER_MAC, 3.0)}

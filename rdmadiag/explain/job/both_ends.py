@@ -20,7 +20,8 @@ from rdmadiag.late import late
 _FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
 _REFUSES: Final = late(
     r"\b(?:not|no|cannot|can't|expired|locked|disabled|denied|refus\w+|reject\w+|unavailable"
-    r"|unhealthy|drain\w*|missing|skipp?\w*|fail\w*|errors?|unexpected|abort\w*|timed out)\b",
+    r"|unhealthy|drain\w*|missing|skipp?\w*|fail\w*|errors?|unexpected|abort\w*|timed out"
+    r"|already|another (?:instance|copy|one))\b",
     re.IGNORECASE,
 )
 """What a shell, an account or a check before a job says where it starts nothing."""

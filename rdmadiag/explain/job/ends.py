@@ -174,6 +174,8 @@ def with_reports(
         heard = _answers(story, judged, addresses)
         link = first.failure.stage in _CONNECTING and any(v.heard for v in judged.values())
         failure = _ranked(first.failure, found, chosen, heard=heard, link=heard or link)
+        if _is_the_peers(story, addresses):
+            failure = _rather_not_listening(failure)
         first = replace(first, failure=failure)
     return replace(story, first=first, of_reports=found)
 
@@ -365,6 +367,24 @@ def _answers(
         and any(address in addresses.get(name, ()) for name in pair if name != first.who.host)
         for pair, verdict in judged.items()
     )
+
+
+def _is_the_peers(story: Story, addresses: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the address that was tried is one of another host that has a report."""
+    first, address = story.first, tried(story)
+    if first is None or first.who.host not in addresses or address is None:
+        return False
+    return any(address in own for name, own in addresses.items() if name != first.who.host)
+
+
+def _rather_not_listening(failure: Failure) -> Failure:
+    """Where the address is the peer's, that nobody listens there comes before another address."""
+    labels = [each.label for each in failure.causes]
+    if labels[:1] != ["peer-address-wrong"] or "peer-not-listening" not in labels:
+        return failure
+    wrong, *others = failure.causes
+    at = labels.index("peer-not-listening")
+    return replace(failure, causes=(*others[:at], wrong, *others[at:]))
 
 
 def _without_rdma_cm(

@@ -283,8 +283,9 @@ ASKED_BY_BASH = (
         '/usr/bin/job: 2: Syntax error: "(" unexpected\n',
         ASKED_BY_BASH + "prolog: 192.0.2.2 is not healthy\n",
         "node7 is drained\n",
+        "/usr/bin/job: another instance is running\n",
     ],
-    ids=["an account", "a shell", "a check that asks a service", "a prolog"],
+    ids=["an account", "a shell", "a check that asks a service", "a prolog", "a lock"],
 )
 @pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
 def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other: str) -> None:
