@@ -33,7 +33,7 @@ FEWEST: Final = 2
 """Rows that must have a word."""
 LOOSE: Final = 20.0
 """The inverse of how much great weights cost."""
-LIGHTEST: Final = 0.25
+LIGHTEST: Final = 0.3
 """A weight that is kept."""
 ROUNDS: Final = 60
 

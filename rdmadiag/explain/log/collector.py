@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rdmadiag.explain.causes import stated
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.catalogue import message_of
 from rdmadiag.explain.log.evidence import cut, hear, listed, recall, suspect, weigh
@@ -196,9 +197,12 @@ class Collector:
         if len(self._around) < MOST_AROUND:
             self._around.append(text)
 
-    def note_end(self, number: int, text: str, *, says_why: bool = False) -> None:
-        """How a program ended."""
-        self._end = OtherFailure(number, text[:TEXT_KEPT], 1)
+    def note_end(
+        self, number: int, text: str, *, says_why: bool = False, by_itself: bool = False
+    ) -> None:
+        """How a program ended; `by_itself`: with an exception, a fault or a status of its own."""
+        causes = likely((stated(PROGRAM_ERROR),)) if by_itself else ()
+        self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes)
         self._end_says_why = says_why
 
     def note_apart(self, number: int, meaning: "Meaning", *, is_state: bool = False) -> None:

@@ -106,7 +106,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.REG_MR,
         r"(?<!and/or that )RLIMIT_MEMLOCK|locked memory limit"
-        r"|(?:memlock|locked memory)(?! +(?:\(kbytes, -l\)|unlimited) +unlimited)"
+        r"|(?:memlock|locked memory)(?!(?: +(?:\(kbytes, -l\)|unlimited) +|[=:] ?)unlimited)"
         r".{0,60}(?:too low|severely|unlimited|insufficient|limits? (?:is|are)\b)",
         ("memlock",),
         (LIMIT, _LIMIT_OF_LAUNCHER, LIMIT_OF_SERVICE, LIMIT_IN_CONTAINER),
