@@ -158,10 +158,21 @@ def test_a_message_that_names_its_cause_says_nothing_in_a_long_log_that_ends_wel
     assert read(f"{NO_HEADERS}\n" + "step\n" * 100).other is None
 
 
-def test_how_a_program_ended_names_no_cause_by_itself() -> None:
-    other = read("ValueError: bad\n").other
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("ValueError: bad\n", ["program-error"]),
+        ("bench exited with code 1\n", []),
+        ("it failed\n", []),
+    ],
+    ids=["an exception", "a status, whatever it came of", "trouble"],
+)
+def test_an_exception_is_the_programs_own_and_a_status_may_be_of_anything(
+    text: str, labels: list[str]
+) -> None:
+    other = read(text).other
     assert other is not None
-    assert (other.causes, other.next) == ((), ())
+    assert ([each.label for each in other.causes], other.next) == (labels, ())
 
 
 def test_a_healthy_log_has_none() -> None:
@@ -256,7 +267,8 @@ def test_an_exception_says_more_than_the_launcher_that_saw_a_rank_fail() -> None
     launcher = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
     other = read(f"{JOB}ValueError: bad shape\n{launcher}").other
     assert other is not None
-    assert (other.text, other.causes) == ("ValueError: bad shape", ())
+    assert other.text == "ValueError: bad shape"
+    assert [each.label for each in other.causes] == ["program-error"]
 
 
 def test_what_a_batch_system_says_below_a_line_is_no_part_of_it() -> None:

@@ -200,7 +200,7 @@ class Collector:
     def note_end(
         self, number: int, text: str, *, says_why: bool = False, by_itself: bool = False
     ) -> None:
-        """How a program ended; `by_itself`: with an exception, a fault or a status of its own."""
+        """How a program ended; `by_itself`: with an exception, or a fault."""
         causes = likely((stated(PROGRAM_ERROR),)) if by_itself else ()
         self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes)
         self._end_says_why = says_why

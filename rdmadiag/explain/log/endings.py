@@ -132,7 +132,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
             end.number,
             end.text,
             says_why=end.what is Ending.REASON,
-            by_itself=end.what is not Ending.TROUBLE,
+            by_itself=end.what is Ending.REASON,
         )
         if meaning := meaning_of_end(end.text):
             collector.note_apart(end.number, meaning)
