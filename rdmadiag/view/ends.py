@@ -320,7 +320,7 @@ def meetings(
     """Of each family the addresses that share a subnet, or where none do all; of several those of
     ports of one name. Where addresses of `among` are an end's, those alone, and the one that the
     other end's packets come from. Where packets between two of these leave by another source, that
-    is one more. With how many are left out, beyond MOST_MEETINGS.
+    is one more, within MOST_MEETINGS. With how many others are left out, beyond those.
     """
     ours = own_addresses(here.evidence, here.devices)
     theirs = own_addresses(there.evidence, there.devices)
@@ -332,15 +332,15 @@ def meetings(
     routed = [] if given else [*_to_named(ours, theirs, among, both[0])]
     routed += [] if given else [(a, b) for b, a in _to_named(theirs, ours, among, both[1])]
     given = given or ([] if routed else near)
-    first = [*given, *routed][:MOST_MEETINGS]
+    every = [*given, *routed]
+    first = every[:MOST_MEETINGS]
     leaving = [(_source(ours, a, both[0].to(b.address)), b) for a, b in first]
     coming = [(a, _source(theirs, b, both[1].to(a.address))) for a, b in first]
-    chosen = _once([*given, *routed, *leaving, *coming])
     met = tuple(
         Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a), (a, b) not in given)
-        for a, b in chosen[:MOST_MEETINGS]
+        for a, b in _once([*first, *leaving, *coming])[:MOST_MEETINGS]
     )
-    return met, len(chosen) - len(met)
+    return met, len(every) - len(first)
 
 
 def _near(
