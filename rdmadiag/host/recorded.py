@@ -140,13 +140,16 @@ class SnapshotHost:
         return content
 
     def _folder(self, name: str) -> str | Missing:
-        """The folder at `name`, links followed: one step below the one that it is in, mostly."""
+        """The folder at `name`, links followed: one step below the one that it is in, where that
+        is known.
+        """
         found = self._folders.get(name)
         if found is None:
             above, _, last = name.rpartition("/")
-            parent = self._folder(above) if above and last not in ("", ".", "..") else ""
-            here = f"{parent}/{last}" if parent and not isinstance(parent, Missing) else ""
-            is_below = bool(here) and self._tree.kind(here) == "folder"
+            parent = self._folders.get(above)
+            here = f"{parent}/{last}" if isinstance(parent, str) and parent else ""
+            is_name = last not in ("", ".", "..")
+            is_below = bool(here) and is_name and self._tree.kind(here) == "folder"
             found = self._folders[name] = here if is_below else self._walk_to_folder(name)
         return found
 

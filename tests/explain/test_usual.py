@@ -51,6 +51,7 @@ MISSED: Final = frozenset(
         "jobs_of_a_week/nccl-sharp-no-am",
         "jobs_of_a_week/nfs-rdma-timeouts-server",
         "jobs_of_a_week/psm2-no-free-contexts",
+        "jobs_of_a_week/scancel-torchrun-sigterm",
         "jobs_of_a_week/slurm-munge-expired",
         "listings_and_sessions/aws-sg-listing-no-self-rule",
         "listings_and_sessions/dnf-mirror-unreachable-ofed",

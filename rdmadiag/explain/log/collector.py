@@ -197,11 +197,9 @@ class Collector:
         if len(self._around) < MOST_AROUND:
             self._around.append(text)
 
-    def note_end(
-        self, number: int, text: str, *, says_why: bool = False, by_itself: bool = False
-    ) -> None:
-        """How a program ended; `by_itself`: with an exception, or a fault."""
-        causes = likely((stated(PROGRAM_ERROR),)) if by_itself else ()
+    def note_end(self, number: int, text: str, *, says_why: bool = False) -> None:
+        """How a program ended; `says_why`: with an exception, or a fault."""
+        causes = likely((stated(PROGRAM_ERROR),)) if says_why else ()
         self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes)
         self._end_says_why = says_why
 

@@ -128,12 +128,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         read_outcome(collector, text, lines, last=True)
         end = end if end.number > collector.went_on else None
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
-        collector.note_end(
-            end.number,
-            end.text,
-            says_why=end.what is Ending.REASON,
-            by_itself=end.what is Ending.REASON,
-        )
+        collector.note_end(end.number, end.text, says_why=end.what is Ending.REASON)
         if meaning := meaning_of_end(end.text):
             collector.note_apart(end.number, meaning)
     elif lines > MOST_LINES:
@@ -236,7 +231,6 @@ _BY_THE_BATCH_SYSTEM: Final = late(
     r"\bCANCELLED AT \S+ DUE TO (?:TIME LIMIT|PREEMPTION)\b"
     r"|\bTERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)\b|\bPBS: job killed: walltime\b"
     r"|\bevicted by drain: "
-    r"|\bReceived (?:15|Signals\.SIGTERM) death signal, shutting down workers\b"
 )
 """What it does whatever becomes of the job's RDMA, if that fails below it in the same log."""
 _OF_OTHERS: Final = late(
