@@ -183,8 +183,27 @@ def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
         "start-timeouts",
         "used-up",
     }
-    earlier = before | tenth | eleventh | twelfth | thirteenth | fourteenth | fifteenth
-    assert table.held_out() == earlier | sixteenth
+    seventeenth = table.held_out(17)
+    assert seventeenth == {
+        "address-selection",
+        "ethertypes",
+        "exchanged-fields",
+        "here-documents",
+        "name-patterns",
+        "opcodes",
+        "overwritten",
+        "prompts",
+        "redirects",
+        "router-advertisements",
+        "standard-nodes",
+        "sticky-folders",
+        "tcp-options",
+        "text-busy",
+        "time-zones",
+        "ttl-filters",
+    }
+    earlier = before | tenth | eleventh | twelfth | thirteenth | fourteenth | fifteenth | sixteenth
+    assert table.held_out() == earlier | seventeenth
 
 
 def test_a_round_draws_of_its_own_families_alone() -> None:
