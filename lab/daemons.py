@@ -53,20 +53,23 @@ class Daemons(ABC):
         stdin: int = subprocess.DEVNULL,
         cwd: Path | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """One of them, in a session of its own; what it says goes to `log`."""
+        """One of them, in a session of its own; what it says goes to `log`.
+
+        It goes with this process, however that ends: ibsim turns in a loop once nobody has the
+        other end of its console.
+        """
+        if shutil.which(argv[0]) is None:
+            raise LabFailure(f"{argv[0]} is not installed: python -m lab prepare")
         with self.log.open("ab") as log:
-            try:
-                child = subprocess.Popen(
-                    argv,
-                    stdin=stdin,
-                    stdout=log,
-                    stderr=log,
-                    cwd=cwd,
-                    env=dict(env),
-                    start_new_session=True,
-                )
-            except FileNotFoundError:
-                raise LabFailure(f"{argv[0]} is not installed: python -m lab prepare") from None
+            child = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *argv],
+                stdin=stdin,
+                stdout=log,
+                stderr=log,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+            )
         self.running.append(child)
         return child
 
