@@ -359,6 +359,7 @@ def all_causes() -> Iterator[tuple[Known, str]]:
     """Every cause as it is stated anywhere, with what it is known from."""
     from rdmadiag.explain.attempt import stated_of_outcomes
     from rdmadiag.explain.log.catalogue import messages
+    from rdmadiag.explain.log.settings import SETTINGS
     from rdmadiag.explain.log.signs import SIGNS
 
     yield stated("no-gid-given"), "linux: no errno at rtr, of rc_pingpong"
@@ -371,6 +372,9 @@ def all_causes() -> Iterator[tuple[Known, str]]:
     for sign in SIGNS:
         for cause in sign.causes:
             yield cause, f"a log's {sign.word}"
+    for setting in SETTINGS:
+        for label in filter(None, (setting.label, setting.shown)):
+            yield stated(label), "what a log says was set"
     for cause, outcome in stated_of_outcomes():
         yield cause, f"a pingpong's {outcome}"
     for message in messages():

@@ -319,6 +319,23 @@ ROWS: Final = (
         stages=_INIT,
     ),
     Cause(
+        "bounce-buffers-full",
+        "the bounce buffers of DMA (swiotlb) are full: the guest's memory is encrypted, or the "
+        "device reaches a part of it alone",
+        linux=(
+            "sudo dmesg | grep -iE 'swiotlb|software IO TLB|Memory Encryption'",
+            "# swiotlb=SLABS on the kernel command line: more of them",
+        ),
+    ),
+    Cause(
+        "partition-limited",
+        "the port is no more than a limited member of its partition (a P_Key below 0x8000)",
+        linux=(
+            PARTITION_KEYS,
+            "# the subnet manager: full membership for this port, in partitions.conf or UFM",
+        ),
+    ),
+    Cause(
         "selinux",
         "SELinux keeps this process from the partition key",
         linux=("getenforce", "sudo ausearch -m avc -ts recent", PARTITION_KEYS),

@@ -172,6 +172,24 @@ ROWS: Final = (
         ),
     ),
     Cause(
+        "rdma-off-by-variable",
+        "a variable switches RDMA off for the program: NCCL_IB_DISABLE=1, MC_FORCE_TCP or the like",
+        linux=(
+            "env | grep -E '^(NCCL|RCCL|UCX|MC|FI|OMPI)_'",
+            "grep -s _DISABLE ~/.bashrc ~/.nccl.conf /etc/nccl.conf   # where it comes from",
+            "unset NCCL_IB_DISABLE",
+        ),
+        confirmed_by=("env-turns-rdma-off",),
+    ),
+    Cause(
+        "soft-roce-on-vlan",
+        "soft RoCE is made on the interface below a VLAN, and not on the VLAN",
+        linux=(
+            "ip -d link show   # INTERFACE.ID@INTERFACE: the one behind the @",
+            "# rdma link add rxe0 type rxe netdev INTERFACE; its GID table has the VLAN, too",
+        ),
+    ),
+    Cause(
         "transport-unusable",
         "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device",
         linux=(*UCX_DEVICES, GIDS),

@@ -123,6 +123,15 @@ ROWS: Final = (
         ),
     ),
     Cause(
+        "gid-table-full",
+        "the port's GID table has no row left: too many addresses, VLANs and macvlans are on it",
+        linux=(
+            GIDS,
+            "ip -d link | grep -cE 'vlan'   # how many interfaces lie on the port",
+            "# fewer of them, or a virtual function of its own for each pod",
+        ),
+    ),
+    Cause(
         "gid-without-netdev",
         "the row of the GID table has no interface any more",
         linux=(
@@ -146,7 +155,7 @@ ROWS: Final = (
     Cause(
         "no-gid-given",
         "on RoCE, no GID index was given (-g), and it needs one",
-        linux=(GIDS, NAME_A_ROW),
+        linux=(GIDS, NAME_A_ROW, "# qperf has no index, and connects by rdma_cm: -cm1"),
     ),
     Cause(
         "no-ipv6",
@@ -165,6 +174,17 @@ ROWS: Final = (
         confirmed_by=("no-usable-gid",),
     ),
     # --- interfaces and routes -----------------------------------------------------------
+    Cause(
+        "address-twice",
+        "another host has the same address, too, and answers for it now and then",
+        linux=(
+            "sudo arping -c 5 -I INTERFACE {target}   # answers of two MAC addresses: two hosts",
+            "ip neigh show {target}   # whose MAC address is it?",
+            "# give one of the two another address",
+        ),
+        confirmed_by=("address-duplicate", "ends-mac-twice"),
+        of=Of.WAY,
+    ),
     Cause(
         "firewall",
         "perhaps a firewall drops the connection",
@@ -198,6 +218,16 @@ ROWS: Final = (
             "cat {ndev}   # the interface of this GID",
             "# sudo ip link set dev INTERFACE up; and its address again, where it has gone",
         ),
+    ),
+    Cause(
+        "neighbour-table-full",
+        "the kernel keeps no more neighbours (gc_thresh3): addresses of peers are not resolved",
+        linux=(
+            "sysctl net.ipv4.neigh.default.gc_thresh3; ip neigh | wc -l",
+            "# sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=16384; and for good in sysctl.d",
+        ),
+        named_by=("neighbour-table-overflowed",),
+        stages=PATH,
     ),
     Cause(
         "netdev-in-other-netns",
@@ -296,6 +326,26 @@ ROWS: Final = (
         ),
     ),
     # --- links and ports -----------------------------------------------------------------
+    Cause(
+        "traffic-not-lossless",
+        "the class of the RDMA traffic is not kept from loss: PFC, DSCP and priorities of the "
+        "hosts and switches do not fit",
+        linux=(
+            "rdmadiag lossless{on}   # class, DSCP, priority, PFC, buffer: where it breaks",
+            "ethtool -S INTERFACE | grep -E 'prio._(discards|pause)'   # which priority is it in?",
+            "# the switch: PFC for that priority at both ports, and trust of the DSCP on the way",
+        ),
+        confirmed_by=("traffic-class-not-lossless", "pause-beside-pfc", "ends-class-differs"),
+        of=Of.WAY,
+    ),
+    Cause(
+        "ack-timeout-short",
+        "the time and the retries of the queue pair are so few that a busy path runs them out",
+        linux=(
+            "env | grep -E 'NCCL_IB_(TIMEOUT|RETRY_CNT)|UCX_(RC|DC|UD)_TIMEOUT'",
+            "export NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7",
+        ),
+    ),
     Cause(
         "alternate-path-unusable",
         "the alternate path does not carry: its port is down, or its LID or partition is wrong",

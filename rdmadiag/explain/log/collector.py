@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import stated
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.catalogue import message_of
-from rdmadiag.explain.log.evidence import cut, hear, listed, recall, suspect, weigh
+from rdmadiag.explain.log.evidence import (
+    cut,
+    hear,
+    inherit,
+    listed,
+    of_layer,
+    recall,
+    suspect,
+    weigh,
+)
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
     NAMES_KEPT,
@@ -58,10 +67,10 @@ from rdmadiag.explain.log.links import (
     says_down,
 )
 from rdmadiag.explain.log.settings import (
+    ASKS_FOR_RDMA,
     BY_SOCKETS,
     LISTED_DOWN,
     PORT_ACTIVE,
-    RDMA_ASKED_FOR,
     RDMA_OFF,
     Setting,
 )
@@ -113,9 +122,11 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
+        self._noted: tuple[int, Meaning] | None = None  # a setting that names a cause
         self._end: OtherFailure | None = None
         self._end_says_why = False
         self._fault: OtherFailure | None = None
+        self._reasons: set[str] = set()
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
@@ -175,6 +186,8 @@ class Collector:
             self._links.take(number, meaning.fields, meaning.fields.who or "")
         if meaning.setting is not None:
             self._settings[meaning.setting.word] = meaning.setting
+            if meaning.causes and self._noted is None:
+                self._noted = (number, replace(meaning, setting=None))
         elif meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
@@ -219,9 +232,17 @@ class Collector:
         self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
         self._apart_since = 0 if is_state else number
 
-    def note_fault(self, number: int, text: str, meaning: "Meaning | None") -> None:
+    def note_reason(self, label: str) -> None:
+        """What a batch system says of a host of the job, in a log in which RDMA failed, too."""
+        self._reasons.add(label)
+
+    def note_fault(
+        self, number: int, text: str, meaning: "Meaning | None", *, says_why: bool = False
+    ) -> None:
         """That a program ended by itself, in a log in which RDMA failed, too."""
         causes, look = (likely(meaning.causes), next_of(meaning)) if meaning else ((), ())
+        if says_why and not causes:
+            causes = likely((stated(PROGRAM_ERROR),))
         known = known_message(text)
         self._fault = OtherFailure(number, text[:TEXT_KEPT], 1, causes, look, known)
 
@@ -244,10 +265,14 @@ class Collector:
             return False
         return outcome.over_tcp or (number < outcome.went_on and is_done_without(meaning))
 
+    @property
+    def _asks_for_rdma(self) -> bool:
+        return not ASKS_FOR_RDMA.isdisjoint(self._settings)
+
     def _pass_over_fallbacks(self) -> None:
         """Of NCCL, where nobody asked it for RDMA."""
         outcome = self._outcome
-        if RDMA_ASKED_FOR in self._settings or (outcome and outcome.asks_for_rdma):
+        if self._asks_for_rdma or (outcome and outcome.asks_for_rdma):
             return
         by_sockets = BY_SOCKETS in self._settings
         fails = outcome is not None and outcome.nccl_warns
@@ -262,7 +287,7 @@ class Collector:
 
         Of a long log the end alone was looked at: what is not understood in it stays.
         """
-        by_tcp_instead = BY_SOCKETS in self._settings and RDMA_ASKED_FOR in self._settings
+        by_tcp_instead = BY_SOCKETS in self._settings and self._asks_for_rdma
         for each in self._groups.values():
             if each.meaning.what == SHOWN or (by_tcp_instead and wants_a_device(each)):
                 continue
@@ -353,6 +378,9 @@ class Collector:
     def account(self, lines: int, size: int, model: "Model | None" = None) -> Account:
         """All of it, in order; `model` is what was learned of causes, else the package's."""
         self._hear_talk()
+        # NCCL takes EFA and the like by a plugin: then it has RDMA of its own switched off, too.
+        if self._noted and BY_SOCKETS in self._settings:
+            self._add_group(*self._noted, self._groups)
         self._pass_over_fallbacks()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self._without_what_followed(self._with_links(merged(groups)))
@@ -375,9 +403,11 @@ class Collector:
             words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
             groups += words
         weigh(groups, self._settings.values())
+        inherit(groups, self._reasons)
         hear(groups, [each.text for each in self._unknown.values()])
         around = b"\n".join(self._around).decode("utf-8", "replace")
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
+        of_layer(groups, self._settings)
         listed(groups, is_active=PORT_ACTIVE in self._settings)
         cut(groups)
         suspect(groups)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
-from rdmadiag.explain.log.kind import OF_NO_RDMA, PROGRAM_ERROR, Found, Kind
+from rdmadiag.explain.log.kind import HOST_DOWN, OF_NO_RDMA, PROGRAM_ERROR, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import OF_LAUNCHERS, is_output
@@ -58,6 +58,7 @@ _REASON: Final = late(
 NOT_STARTED: Final = late(
     r": command not found: \S+$|^(?:/\S{0,60}/)?\w{0,8}sh: \d+: .{1,80}: not found$"
     r"|: (?:command not found|argument list too long|cannot execute\b.{0,60}|exec format error)$"
+    r"|^(?:-?\w{0,8}sh: |\w{0,8}sh: \d+: |/\S+: line \d+: )\S{1,200}: text file busy$"
     r"|\bexec: .{1,200}: (?:not found|permission denied)$"
     r"|\bfailed to (?:set pid \d+'s (?:affinity|policy)|set the \w+ resource limit|run command)\b"
     r"|\b(?:env|nohup|stdbuf|nice|setpriv|chroot|nsenter|unshare): "
@@ -118,10 +119,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     from rdmadiag.explain.log.outcome import read_outcome
 
     if collector.found is Found.FAILURE:
-        several = numbered(text, lines)
-        own = (e for e in several if is_own_fault(e[1]) or _BY_THE_BATCH_SYSTEM.search(e[1]))
-        for number, line in islice(own, 1):
-            collector.note_fault(number, line, meaning_of_end(line))
+        _read_reasons(collector, text, lines)
         return
     end = end_of(text, lines)
     if end and end.what is Ending.TROUBLE:
@@ -142,6 +140,17 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
             collector.note_apart(number, meaning)
     if collector.has_reason_apart:
         read_outcome(collector, text, lines, last=True)
+
+
+def _read_reasons(collector: "Collector", text: bytes, lines: int) -> None:
+    """What else ended a program, or a host, of a log in which RDMA has failed."""
+    several = list(numbered(text, lines))
+    own = (e for e in several if is_own_fault(e[1]) or _BY_THE_BATCH_SYSTEM.search(e[1]))
+    for number, line in islice(own, 1):
+        raised = _RAISED.search(line) is not None and "[Errno " not in line
+        collector.note_fault(number, line, meaning_of_end(line), says_why=raised)
+    if any(_NODE_FAILED.search(line) for _, line in several):
+        collector.note_reason(HOST_DOWN)
 
 
 def _is_passed_over(
@@ -233,6 +242,8 @@ _BY_THE_BATCH_SYSTEM: Final = late(
     r"|\bevicted by drain: "
 )
 """What it does whatever becomes of the job's RDMA, if that fails below it in the same log."""
+_NODE_FAILED: Final = late(r"\bDUE TO NODE(?: \S+)? FAILURE\b|\bNODE_FAIL\b")
+"""Slurm's words for a node of the job that went down."""
 _OF_OTHERS: Final = late(
     r"\b(?:nccl|rccl|gloo|ucx|ofi|mpi|ranks?|peers?|remote|connect\w*|socket|store|rendezvous|pipe"
     r"|time\w*|timed|aborted|watchdog|collective|closed|reset|killed|signal\w*|workers?|childfailed\w*"

@@ -1,7 +1,7 @@
 """What decides between the causes of a failure: settings, words, similar messages."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from errno import ENOSPC
 from typing import TYPE_CHECKING, Final
@@ -11,9 +11,9 @@ from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
-from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, HOST_DOWN, IN_WORDS, MESSAGE, Kind
 from rdmadiag.explain.log.links import LINK_DOWN
-from rdmadiag.explain.log.settings import LISTED_DOWN
+from rdmadiag.explain.log.settings import LISTED_DOWN, ON_INFINIBAND, ON_ROCE
 from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING
 from rdmadiag.facts.attempt import Stage
 
@@ -34,17 +34,52 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
                 meaning.kind is Kind.FAILURE
                 and of_linux
                 and stage in row.stages
-                and _fits(row.label, meaning)
+                and _fits(row, meaning)
             ):
                 first = stated(row.label)
                 rest = [each for each in meaning.causes if each.label != row.label]
-                group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES])
+                look = meaning.next
+                if row.status is not None:
+                    look = tuple(dict.fromkeys((*remedy(row.label, "linux"), *look)))
+                several = (first, *rest)[:MOST_CAUSES]
+                group.meaning = replace(meaning, causes=several, next=look)
                 group.is_decided = True
 
 
-def _fits(label: str, meaning: "Meaning") -> bool:
+OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
+    HOST_DOWN: frozenset({"no-path", "gid-does-not-route", "peer-gone", "link-lost"}),
+    "pcie-error": frozenset({"firmware-failed", "firmware-silent", "device-resetting"}),
+    "neighbour-table-full": frozenset(
+        {"peer-unreachable", "no-route", "no-path", "peer-interface-down"}
+    ),
+    "bounce-buffers-full": frozenset({"memlock", "gdr-off", "mr-exhausted", "no-memory"}),
+}
+"""What is said of a host by one line, and the causes in whose place it then is."""
+
+
+def inherit(groups: Sequence[Group], reasons: Collection[str]) -> None:
+    """What a kernel or a batch system says of a host is why calls of the same log fail.
+
+    `reasons` are labels that no group has.
+    """
+    said = [each.meaning.causes for each in groups if each.meaning.kind is Kind.FAILURE]
+    by_one_line = {each[0].label for each in said if len(each) == 1}
+    for label in sorted(OF_THE_HOST.keys() & (by_one_line | {*reasons})):
+        for group in groups:
+            meaning = group.meaning
+            if meaning.kind is Kind.FAILURE and not OF_THE_HOST[label].isdisjoint(_labels(meaning)):
+                rest = [each for each in meaning.causes if each.label != label]
+                look = tuple(dict.fromkeys((*remedy(label, "linux"), *meaning.next)))
+                several = (stated(label), *rest)[:MOST_CAUSES]
+                group.meaning = replace(meaning, causes=several, next=look)
+                group.is_decided = True
+
+
+def _fits(row: "Setting", meaning: "Meaning") -> bool:
     """It is one of those named already; a device that does not open has too many to name."""
-    return meaning.fields.stage is Stage.OPEN or label in _labels(meaning)
+    if row.status is not None:
+        return meaning.fields.status == row.status
+    return meaning.fields.stage is Stage.OPEN or row.label in _labels(meaning)
 
 
 def hear(groups: Iterable[Group], unknown: Sequence[str]) -> None:
@@ -116,6 +151,31 @@ def recall(
         group.meaning = replace(meaning, causes=several, next=look)
         group.rests_on = basis(several, given, learned, by_rule=rule)
         group.probability = chance(group.rests_on) if group.rests_on else None
+
+
+OTHER_LAYER: Final = {
+    ON_INFINIBAND: frozenset(
+        {
+            *("gid-does-not-route", "gid-types-differ", "no-gid-given", "roce-port-dropped"),
+            *("roce-udp-port-taken", "traffic-not-lossless"),
+        }
+    ),
+    ON_ROCE: frozenset({"duplicate-guid", "fabric-changed", "no-subnet-manager"}),
+}
+"""By the link layer of all devices: causes that the other one alone has."""
+
+
+def of_layer(groups: Sequence[Group], settings: Collection[str]) -> None:
+    """Where all devices are of one link layer, causes of the other are none."""
+    layers = [each for each in OTHER_LAYER if each in settings]
+    for group in groups if len(layers) == 1 else ():
+        meaning = group.meaning
+        several = tuple(e for e in meaning.causes if e.label not in OTHER_LAYER[layers[0]])
+        if several and several != meaning.causes:
+            look = meaning.next
+            if several[0] != meaning.causes[0]:
+                look = remedy(several[0].label, meaning.fields.platform)
+            group.meaning = replace(meaning, causes=several, next=look)
 
 
 def listed(groups: Sequence[Group], *, is_active: bool) -> None:

@@ -26,6 +26,7 @@ NOT_STARTED: Final = "program-not-started"
 PROGRAM_ERROR: Final = "program-error"
 """The cause that says no more than that a program failed by itself."""
 GPU_FAULT: Final = "gpu-fault"
+HOST_DOWN: Final = "peer-host-down"
 OF_NO_RDMA: Final = frozenset(
     {
         *("disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed", "job-ended"),
@@ -39,7 +40,9 @@ SHOWN: Final = "shown"
 MAY_BE: Final = "shown-perhaps"
 """The same, where it may be as it should be."""
 LISTED: Final = frozenset({SHOWN, MAY_BE})
-EXACT: Final = LISTED | {"rejected", "unreachable", STOPPED, SIGNAL, NOT_STARTED}
+REJECTED: Final = "rejected"
+"""What a connection is that the peer, or its kernel, rejected, with the reason."""
+EXACT: Final = LISTED | {REJECTED, "unreachable", STOPPED, SIGNAL, NOT_STARTED}
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED, MAY_BE})
 """What is no failure that is known: it may be one."""

@@ -9,10 +9,11 @@ from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, all_stated, remedy
 from rdmadiag.explain.log.catalogue import Message
 from rdmadiag.explain.log.fields import Fields, fields
-from rdmadiag.explain.log.kind import ENDED, EXACT, MESSAGE, Kind
+from rdmadiag.explain.log.kind import ENDED, EXACT, MESSAGE, REJECTED, Kind
 from rdmadiag.explain.log.meaning import Meaning, staged, unique, used
 from rdmadiag.explain.log.of_calls import by_gids, by_memory, of_call
 from rdmadiag.explain.log.recall import named
+from rdmadiag.late import late
 
 
 def with_message(known: Meaning | None, found: Fields, message: Message) -> Meaning | None:
@@ -27,6 +28,8 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
         exact = known.what == "completion" or known.what in EXACT
         if message.kind is None and not exact:
             return _behind(message, found)
+        if known.what == REJECTED and _OF_ITS_PROGRAM.search(found.text):
+            return replace(known, causes=unique((*_of_row(message, known.fields), *known.causes)))
         if known.kind is not Kind.FAILURE or exact or not known.causes:
             return known
         share = BESIDE.get(known.what, OTHERS)
@@ -45,6 +48,10 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     return Meaning(
         message.kind, what, found, several, look, None, message.is_beside, message.is_other
     )
+
+
+_OF_ITS_PROGRAM: Final = late(r"\(consumer defined\) nvme status \d+ \((?!status)")
+"""What the peer's program says of its reason, behind rdma_cm's."""
 
 
 def _is_sure(message: Message) -> bool:

@@ -31,6 +31,7 @@ NOT_OUTPUT: Final = late(
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
+    r"|^\s*(?:IBV|IB|RDMA_CM)_\w+ \(\d+\) {2,}[a-zA-Z]|^\s*\"[^\"]{1,200}\" +[-=]> \w"
     r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
     # what was typed at a prompt: bash's of Red Hat and of Debian, zsh's of a Mac

@@ -124,7 +124,11 @@ _DEVICE_STAGES: Final = frozenset(
 
 def _of_setting(found: Fields) -> Meaning | None:
     row = setting_of(found.text)
-    return Meaning(Kind.NOTE, row.word, found, (), (), row) if row else None
+    if row is None:
+        return None
+    shown = (stated(row.shown),) if row.shown else ()
+    look = remedy(row.shown, "linux") if row.shown else ()
+    return Meaning(Kind.NOTE, row.word, found, shown, look, row)
 
 
 # --- signs --------------------------------------------------------------------------------

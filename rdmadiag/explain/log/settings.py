@@ -1,6 +1,6 @@
 """How a log says that a program was set, or what it found: what other lines of it then mean.
 
-Not a failure by itself, and never shown; but it decides between the causes of one.
+Not a failure by itself, and mostly not shown; but it decides between the causes of one.
 """
 
 import re
@@ -17,7 +17,16 @@ BY_SOCKETS: Final = "by-sockets"
 """NCCL goes by sockets."""
 RDMA_ASKED_FOR: Final = "rdma-asked-for"
 """A device, or RDMA as the transport, was asked for: sockets are not what was meant."""
-OF_THE_WAY: Final = frozenset({BY_SOCKETS, RDMA_ASKED_FOR})
+ON_INFINIBAND: Final = "on-infiniband"
+ON_ROCE: Final = "on-roce"
+"""All devices that NCCL takes are of that link layer."""
+DEVICES_EXCLUDED: Final = "devices-excluded"
+"""NCCL is to leave some devices aside; it is asked for the others."""
+ASKS_FOR_RDMA: Final = frozenset({RDMA_ASKED_FOR, ON_INFINIBAND, ON_ROCE, DEVICES_EXCLUDED})
+OF_THE_WAY: Final = ASKS_FOR_RDMA | {BY_SOCKETS}
+
+RETRIES_EXCEEDED: Final = 12
+"""IBV_WC_RETRY_EXC_ERR."""
 
 LISTED_DOWN: Final = "port-listed-down"
 """The sign of a port that ibstat or ibdev2netdev lists: perhaps one of several."""
@@ -33,10 +42,31 @@ class Setting:
     pattern: "re.Pattern[str]"
     stages: frozenset[Stage] = frozenset()
     label: str = ""
+    shown: str = ""  # the cause that a note of it names
+    status: int | None = None  # of failures with this status, whatever causes they name
 
+
+_ALL_OF: Final = r"\bNET/IB : Using (?:\[\d+\][\w.-]+:\d+/{}\b[\w/]* ?)+(?:\[RO\]|;|$)"
 
 SETTINGS: Final = (
-    Setting(RDMA_OFF, late(r"NCCL_IB_DISABLE set by environment to 1\.?$")),
+    Setting(
+        RDMA_OFF,
+        late(r"NCCL_IB_DISABLE set by environment to 1\.?$"),
+        frozenset({Stage.CONNECT}),
+        "rdma-off-by-variable",
+        shown="rdma-off-by-variable",
+    ),
+    # 4.096 us x 2^timeout: NCCL's own was 14 and is 20 now.
+    Setting(
+        "ack-timeout-short",
+        late(
+            r"NCCL_IB_TIMEOUT set by environment to (?:\d|1[0-3])\.?$"
+            r"|NCCL_IB_RETRY_CNT set by environment to [01]\.?$"
+        ),
+        frozenset({Stage.DATA}),
+        "ack-timeout-short",
+        status=RETRIES_EXCEEDED,
+    ),
     Setting(
         PORT_ACTIVE,
         late(
@@ -47,6 +77,12 @@ SETTINGS: Final = (
     ),
     Setting(DRIVER_STARTED, late(r": renamed from \w|: enabling device \(")),
     Setting(LINK_UP, late(r"\blink (?:is )?up\b|\bcable plugged$", re.IGNORECASE)),
+    Setting(
+        DEVICES_EXCLUDED,
+        late(r"NCCL_IB_HCA set (?:to|by environment to) \^"),
+        frozenset({Stage.OPEN}),
+        "device-absent",
+    ),
     Setting(
         "gid-without-netdev",
         late(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
@@ -83,6 +119,8 @@ SETTINGS: Final = (
         frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP}),
         "memlock",
     ),
+    Setting(ON_INFINIBAND, late(_ALL_OF.format("IB"))),
+    Setting(ON_ROCE, late(_ALL_OF.format("RoCE"))),
     Setting(
         RDMA_ASKED_FOR,
         late(

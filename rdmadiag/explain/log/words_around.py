@@ -271,7 +271,11 @@ ROWS: Final = (
     ),
     # --- the fabric --------------------------------------------------------------------------
     row(r"\bcables?\b|transceiver|\bq?sfp\w*|module (?:event|un)?plug|\boptic", cable_or_module=4),
-    row(r"\bpfc\b|pause (?:frame|storm)|flow control", pause_storm=3),
+    row(r"\bpfc\b|pause (?:frame|storm)|flow control", pause_storm=3, traffic_not_lossless=2),
+    row(r"\bdscp\b|traffic class|\blossless\b|\bprio\d_discards", traffic_not_lossless=3),
+    row(r"neighbou?r table overflow|\bgc_thresh\d", neighbour_table_full=5),
+    row(r"full member(?:ship)?\b|limited member", partition_limited=4),
+    row(r"duplicate (?:ip|address)|address conflict|conflict\w* address", address_twice=4),
     row(
         r"\bflap\w*|symbol errors?|bit error|\bber\b|\bfec\b|crc errors?|link degrad\w*",
         link_flaps=4,

@@ -19,6 +19,7 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.host_state import of_host
     from rdmadiag.explain.pasted.macs import of_macs
     from rdmadiag.explain.pasted.names import of_names
+    from rdmadiag.explain.pasted.neighbours import of_neighbours
     from rdmadiag.explain.pasted.ports import of_ports
     from rdmadiag.explain.pasted.ways import of_ways
 
@@ -28,6 +29,7 @@ def shown(text: str) -> Iterator[Shown]:
     for each in chain(
         of_others(several),
         of_addresses(several),
+        of_neighbours(several),
         of_macs(several),
         of_names(several),
         of_ports(several),

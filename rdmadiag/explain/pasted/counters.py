@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
-_ROW: Final = late(r"\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
+_ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
 _PAIRS: Final = late(r"^link (\S+) (?=\w+ \d+ \w+ \d+)")
 _OBJECT: Final = late(
     r"(?:-S|--statistics)\s+(\S+)|\b(?:link|-C|-d|-Ca)\s+([a-z]\w*_?\d\S*)|\b(mlx\d_\d+|ib\d+)\b"
@@ -28,6 +28,7 @@ _OF_FLAPS: Final = late(r"LinkDownedCounter|link_downed|link_down_events_phy|car
 _STORM: Final = late(r"[rt]x_pause_storm_(?:warning|error)_events")
 _STORM_ENDED: Final = late(r"[rt]x_pause_storm_error_events")
 _PAUSED: Final = late(r"[rt]x_(?:prio\d|global)_pause_duration")
+_OF_A_PRIORITY: Final = late(r"rx_prio\d_discards")
 _LOST: Final = late(
     r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
     r"|implied_nak_seq_err"
@@ -67,6 +68,8 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("cable-or-module", "link-flaps"), each.line)
         elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
             yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))
+        elif _OF_A_PRIORITY.fullmatch(name) and rise >= MANY:
+            yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
         elif _LOST.fullmatch(name) and rise >= MANY:
             yield Shown(("slow-path", "pause-storm", "cable-or-module"), each.line, False)
 
@@ -81,7 +84,8 @@ def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:
         device = next(filter(None, what.groups()), "") if what else ""
         rows = list(_rows(part, device))
         times = Counter((device, name) for device, name, _, _ in rows)
-        again = waits is not None and "$" not in device  # the same one after a while
+        # The same one after a while, or in two files.
+        again = (waits is not None or "diff " in part.command) and "$" not in device
         for of, name, value, line in rows:
             key = (part.host, of, name)
             if times[of, name] > 1 and not again:

@@ -4,6 +4,7 @@ lsmod(8), ip-neighbour(8), iptables(8), nft(8), lspci(8), ethtool(8) --module-in
 network namespaces.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -25,6 +26,13 @@ _IB: Final = late(r"\bgrep\b.*\bib_?(?=['\"|) ]|$)")
 _RDMA: Final = late(r"\bgrep\b.*\brdma_?(?=['\"|) ]|$)")
 _OFF: Final = late(r"\s*cmode \S+ value false\b")
 _MODULE_HOT: Final = late(r"Temperature \[C\]\s*: (\d+) \[-?\d+\.\.(\d+)\]")
+_NVM_OFF: Final = late(r"\s*support_rdma\s*[=:]\s*(?:False|disabled?|0)\s*$", re.IGNORECASE)
+"""Of Broadcom's niccli: a setting of the adapter."""
+_NO_ATS: Final = late(r"\s*ATSCtl:\s+Enable-")
+_WITH_GPU: Final = late(r"/GDRDMA\b|--use_(?:cuda|rocm)\b")
+_SMALL_READS: Final = late(r"\s*(?:DevCtl:\s+)?MaxPayload \d+ bytes, MaxReadReq 128 bytes\s*$")
+_NO_PFC: Final = late(r"Ethernet\S+\s+Auto\s+Off\s+\d+\s+\d+\s*$")
+"""Of NX-OS, `show interface priority-flow-control`: nothing was negotiated by DCBX."""
 _LNET: Final = late(r"\s*(?:- )?nid: \S+@o2ib\d*\s*$")
 _LNET_DOWN: Final = late(r"\s*status: down\s*$")
 _NOT_DETECTED: Final = late(r"\s*Link detected: no\s*$")
@@ -33,6 +41,10 @@ _DROPS: Final = late(
     r"\s*(?:\d+\s+)?(\d+[KMG]?)\s+\d+[KMG]?\s+(?:DROP|REJECT)\s+(?:udp|17)\s+.*?(dpt:4791|dpts:\d+:\d+)?\s*$"
 )
 _NFT: Final = late(r"\s*udp dport (?:\{[^}]*)?\b4791\b.*\b(?:drop|reject)\b")
+_DENIES: Final = late(
+    r"\s*\d+ deny (?:udp .*\b(4791)\b|(?:ip|udp) any any)(?:.*[\[(](?:match=|hits )?(\d+))?"
+)
+"""Of an access list of a switch or router, with how often it was met."""
 _LIMITED: Final = late(
     r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth, limited by .*\(capable of ([\d.]+)"
 )
@@ -49,6 +61,8 @@ _LINES: Final = (
     (_DARK, ("cable-or-module", "link-lost"), True),
     (_NEIGHBOUR, ("peer-unreachable", "no-path"), False),
     (_REDIRECTS, ("acs-or-iommu", "slow-path"), False),
+    (_SMALL_READS, ("slow-path", "pcie-error"), False),
+    (_NO_PFC, ("traffic-not-lossless", "slow-path"), False),
     (_NOT_DETECTED, ("port-down", "link-lost", "cable-or-module"), False),
 )
 """What a line by itself shows: the causes, and whether it is certain."""
@@ -69,6 +83,16 @@ def of_host(several: Sequence[Part]) -> Iterator[Shown]:
     for part in several:
         yield from _of_lines(part)
     yield from _of_modules(several)
+    yield from _of_translation(several)
+
+
+def _of_translation(several: Sequence[Part]) -> Iterator[Shown]:
+    """A NIC without address translation of its own, on a host whose GPU memory it reads."""
+    lines = [line for part in several for line in part.lines]
+    if any(_WITH_GPU.search(line.text) for line in lines):
+        for line in lines:
+            if _NO_ATS.match(line.text):
+                yield Shown(("acs-or-iommu", "slow-path"), line, False)
 
 
 def _of_lines(part: Part) -> Iterator[Shown]:
@@ -80,7 +104,7 @@ def _of_lines(part: Part) -> Iterator[Shown]:
             is_network = True
         if (is_network and _DOWNGRADED.match(line.text)) or _is_limited(line.text):
             yield Shown(("slow-path", "pcie-error"), line, False)
-        elif "enable_roce" in part.command and _OFF.match(line.text):
+        elif ("enable_roce" in part.command and _OFF.match(line.text)) or _NVM_OFF.match(line.text):
             yield Shown(("rdma-off-on-device", "no-rdma-device"), line)
         elif (found := _MODULE_HOT.match(line.text)) and int(found[1]) > int(found[2]):
             yield Shown(("too-hot", "cable-or-module"), line)
@@ -120,6 +144,13 @@ def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:
     for part in several:
         for line in part.lines:
             found = _DROPS.match(line.text)
+            denies = _DENIES.match(line.text)
+            if denies and denies[1]:
+                yield Shown(("roce-port-dropped", "firewall"), line)
+            elif denies and denies[2]:
+                rule = line.text.split("[")[0].split("(")[0]
+                if seen.setdefault(rule, denies[2]) != denies[2]:
+                    yield Shown(("roce-port-dropped", "firewall"), line)
             if _NFT.match(line.text) or (found and found[2] == "dpt:4791" and found[1] != "0"):
                 yield Shown(("firewall", "roce-port-dropped"), line)
             elif found and not found[2]:

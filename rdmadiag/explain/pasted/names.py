@@ -40,6 +40,7 @@ def of_names(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_devices(several)
     yield from _of_states(several)
     yield from _of_connected(several)
+    yield from _of_commands(several)
     yield from _of_nodes(several)
     yield from _of_limits(several)
     yield from _of_resources(several)
@@ -89,6 +90,28 @@ def _of_connected(several: Sequence[Part]) -> Iterator[Shown]:
             for line in part.lines:
                 if _NO_QP.match(line.text):
                     yield Shown(("qp-type-unsupported", "device-lacks-capability"), line)
+
+
+def _of_commands(several: Sequence[Part]) -> Iterator[Shown]:
+    """What a command leaves out, and what then fails in its words."""
+    for part in several:
+        command = part.command
+        for line in part.lines:
+            command = line.text if _STARTED.match(line.text) else command
+            if _BY_LID.search(command) and _NO_RTR.match(line.text):
+                yield Shown(("no-gid-given", "gid-index-or-family"), line)
+            elif _CONTAINED.search(command) and _NOT_AVAILABLE.search(line.text):
+                yield Shown(("container-without-device", "transport-unusable"), line)
+
+
+_STARTED: Final = late(r"\s*\+ \w")  # of set -x
+_BY_LID: Final = late(r"\bqperf (?!.*-cm1?\b).*\b(?:rc|uc|ud|xrc|ver)_\w+")
+"""qperf takes a LID but with -cm1 (qperf's rdma.c): Ethernet has none."""
+_NO_RTR: Final = late(r"failed to modify QP to RTR: Invalid argument")
+_CONTAINED: Final = late(
+    r"\b(?:apptainer|singularity) (?:exec|run|shell) .*(?: -C\b|--contain(?:all)?\b)"
+)
+_NOT_AVAILABLE: Final = late(r"network device '\S+' is not available|[Nn]o (?:usable )?IB device")
 
 
 def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:

@@ -21,6 +21,7 @@ _FIELD: Final = late(
 _MAPS: Final = late(r"(\S+) port (\d+) ==> (\S+) \((Up|Down)\)\s*$")
 _SECOND: Final = late(r"f[1-9](?:np\d+)?$|np[1-9]$|d1$")
 """A netdev of the second port of a card: often without a cable."""
+_TRANSPORT: Final = late(r"\s*transport:\s+(iWARP|InfiniBand) \(\d\)\s*$")
 _TYPE: Final = late(r"\s*(?:\*\s*)?LINK_TYPE_P\d\s+(?:\S+\s+)?(ETH|IB)\(\d\)")
 _SDR: Final = late(r"\s*10(?: Gb/sec \(4X SDR\))?\s*$|.*\(1X ")
 _ADAPTER: Final = late(r"MT4\d{3}$")  # of FDR and faster
@@ -74,6 +75,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     listed = list(_listed(several))
     yield from _of_types(several, listed)
     yield from _of_mtus(listed)
+    yield from _of_transports(several)
     for port in listed:
         rate = port.rate if port.is_active else None
         is_new = rate and (_ADAPTER.match(port.kind) or "SDR" in rate.value)
@@ -116,6 +118,18 @@ def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
     if len({mtu.value for mtu in hosts.values()}) > 1:
         least = min(hosts.values(), key=lambda mtu: int(mtu.value.split()[0]))
         yield Shown(("mtu-mismatch", "mtu-too-large"), least.line)
+
+
+def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:
+    """ibv_devinfo of two hosts, one of which has iWARP alone and the other none of it."""
+    of: dict[str, dict[str, Line]] = {}
+    for part in several:
+        for line in part.lines:
+            if found := _TRANSPORT.match(line.text):
+                of.setdefault(part.host, {})[found[1]] = line
+    alone = {each.popitem() for each in of.values() if len(each) == 1}
+    if {name for name, _ in alone} == {"iWARP", "InfiniBand"}:
+        yield Shown(("link-layers-differ", "no-path"), dict(alone)["iWARP"])
 
 
 def _of_types(several: Sequence[Part], listed: Sequence[_Port]) -> Iterator[Shown]:

@@ -24,6 +24,7 @@ def readings(name: str, first_: int, last: int, wait: str = "sleep 10; ") -> str
         ("rx_prio3_pause_duration", 3_000_000, ("pause-storm", 4, True)),
         ("rx_prio3_pause_duration", 2_900_000, None),
         ("out_of_sequence", 100, ("slow-path", 4, False)),
+        ("rx_prio0_discards", 100, ("traffic-not-lossless", 4, False)),
         ("rx_packets_phy", 10_000_000, None),
     ],
 )
@@ -31,6 +32,12 @@ def test_a_counter_that_rises_between_two_readings(
     name: str, rise: int, found: tuple[str, int, bool] | None
 ) -> None:
     assert first(readings(name, 7, 7 + rise)) == found
+
+
+def test_two_readings_that_diff_puts_beside_each_other() -> None:
+    rows = "<      rx_prio0_discards: 4481120\n>      rx_prio0_discards: 4733018\n"
+    found = first(f"{ON_N1}diff <(cat a) <(cat b)\n{rows}")
+    assert found == ("traffic-not-lossless", 3, False)
 
 
 def test_how_long_a_pause_was_is_a_share_of_a_time_that_is_known() -> None:

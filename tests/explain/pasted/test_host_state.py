@@ -31,6 +31,15 @@ from tests.explain.pasted.answer import ON_N1, first
         ),
         ("\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", ("acs-or-iommu", 1, False)),
         ("\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir- CmpltRedir-\n", None),
+        ("\t\tMaxPayload 256 bytes, MaxReadReq 128 bytes\n", ("slow-path", 1, False)),
+        ("\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes\n", None),
+        ("Ethernet1/9    Auto Off     0     0\n", ("traffic-not-lossless", 1, False)),
+        ("Ethernet1/9    On   On  (8) 0     0\n", None),
+        ("  support_rdma = False\n", ("rdma-off-on-device", 1, True)),
+        ("  support_rdma = True\n", None),
+        ("  40 deny udp any any eq 4791 [match=0]\n", ("roce-port-dropped", 1, True)),
+        ("  40 permit udp any any eq 4791 [match=9]\n", None),
+        ("  90 deny ip any any [match=9]\n", None),
         ("  Remapping Failure Occurred        : Yes\n", ("gpu-fault", 1, True)),
         ("  Remapping Failure Occurred        : No\n", None),
         ("  DRAM Uncorrectable            : 14\n", ("gpu-fault", 1, True)),
@@ -94,3 +103,19 @@ def test_an_rdma_cgroup_that_has_reached_its_limit() -> None:
     now = f"{ON_N1}cat rdma.current\nmlx5_0 hca_handle=32 hca_object={{}}\n"
     assert first(most + now.format(2000)) == ("rdma-cgroup", 4, True)
     assert first(most + now.format(1999)) is None
+
+
+def test_an_access_list_that_denies_the_rest_and_is_met_more_often() -> None:
+    asked = f"{ON_N1}show ip access-lists RACK-IN\n"
+    row = "        90 deny ip any any [match={}]\n"
+    assert first(f"{asked}{row.format(7316)}{asked}{row.format(7316)}") is None
+    found = first(f"{asked}{row.format(7316)}{asked}{row.format(7444)}")
+    assert found == ("roce-port-dropped", 4, True)
+
+
+def test_a_nic_that_leaves_the_addresses_of_gpu_memory_to_the_iommu() -> None:
+    off = "\t\tATSCtl:\tEnable-, Smallest Translation Unit: 00\n"
+    used = "NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/IB/0/GDRDMA\n"
+    assert first(f"{off}{used}") == ("acs-or-iommu", 1, False)
+    assert first(off) is None
+    assert first(f"{off.replace('-,', '+,')}{used}") is None

@@ -52,3 +52,17 @@ def test_nccl_tests_that_are_rank_0_on_each_of_two_hosts() -> None:
     assert first(one + row.format(0, 1147, "n2")) == ("feature-not-built", 3, True)
     assert first(one + row.format(1, 1147, "n2")) is None
     assert first(one + row.format(0, 4712, "n1")) is None  # run twice
+
+
+def test_qperf_has_no_lid_on_ethernet_and_is_not_told_to_connect() -> None:
+    failed = "rc_bw:\nfailed to modify QP to RTR: Invalid argument\n"
+    assert first(f"{ON_N1}qperf 192.0.2.1 rc_bw\n{failed}") == ("no-gid-given", 3, True)
+    assert first(f"{ON_N1}qperf -cm1 192.0.2.1 rc_bw\n{failed}") is None
+
+
+def test_a_container_that_was_started_with_a_minimal_dev() -> None:
+    failed = "UCX  WARN  network device 'mlx5_0:1' is not available, please use 'lo'(tcp)\n"
+    found = ("container-without-device", 2, True)
+    assert first(f"{ON_N1}apptainer exec --contain a.sif mpi\n{failed}") == found
+    assert first(f"+ srun apptainer exec --contain a.sif mpi\n{failed}") == found
+    assert first(f"{ON_N1}apptainer exec a.sif mpi\n{failed}") is None

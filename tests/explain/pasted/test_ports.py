@@ -67,3 +67,13 @@ def test_an_interface_of_a_device_that_nobody_brought_up() -> None:
     assert first(row.format("eth1", "")) == ("interface-down", 2, False)
     assert first(row.format("eth1", ",UP")) is None
     assert first(row.format("eth2", "")) is None
+
+
+def test_a_device_of_iwarp_and_one_of_roce_do_not_connect() -> None:
+    rows = "hca_id:\tone\n\ttransport:\t\t\t{}\n"
+    of_iwarp, of_roce = rows.format("iWARP (1)"), rows.format("InfiniBand (0)")
+    asked = "ibv_devinfo\n"
+    both = f"{ON_N1}{asked}{of_roce}{ON_N2}{asked}{of_iwarp}"
+    assert first(both) == ("link-layers-differ", 6, True)
+    assert first(f"{ON_N1}{asked}{of_roce}{ON_N2}{asked}{of_roce}") is None
+    assert first(f"{ON_N1}{asked}{of_roce}{of_iwarp}") is None

@@ -49,7 +49,7 @@ SIGNS: Final = (
         Stage.OPEN,
         rf"(?:^|[\s/'\u2018\"]){_PROGRAM}['\u2019\"]?: "
         r"(?:permission denied|no such file or directory|argument list too long|cannot execute"
-        r"|bad cpu type)",
+        r"|bad cpu type|text file busy)",
         (NOT_STARTED,),
     ),
     # --- arguments, which the program itself refuses ------------------------------------------
