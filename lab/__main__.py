@@ -131,10 +131,9 @@ def _several(wanted: Sequence[Part]) -> int:
         for name, start in steps.items():
             print(f"== {name}", flush=True)
             began = time.monotonic()
-            behind = any(part.name == name and part.machine == "qemu" for part in wanted)
             for part in wanted:
                 if part.beside == name:
-                    steps[part.name] = begun.enter_context(_begun(part, behind=behind)).wait
+                    steps[part.name] = begun.enter_context(_begun(part)).wait
             try:
                 code = start()
             except LabFailure as failure:
@@ -153,14 +152,11 @@ def _several(wanted: Sequence[Part]) -> int:
 
 
 @contextmanager
-def _begun(part: Part, *, behind: bool) -> Iterator["subprocess.Popen[bytes]"]:
-    """The part in a process of its own, which ends by itself at the part's deadline.
-
-    `behind` an emulated machine it gives way: two emulated processors wait for each other, and a
-    guest whose processors did not run at once took nine minutes to boot instead of one.
-    """
-    argv = [*(("nice",) if behind else ()), sys.executable, "-m", "lab", part.name]
-    child = subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL)
+def _begun(part: Part) -> Iterator["subprocess.Popen[bytes]"]:
+    """The part in a process of its own, which ends by itself at the part's deadline."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lab", part.name], cwd=CHECKOUT, stdin=subprocess.DEVNULL
+    )
     try:
         yield child
     finally:
