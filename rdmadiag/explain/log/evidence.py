@@ -13,7 +13,12 @@ from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
 from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, HOST_DOWN, IN_WORDS, MESSAGE, Kind
 from rdmadiag.explain.log.links import LINK_DOWN
-from rdmadiag.explain.log.settings import LISTED_DOWN, ON_INFINIBAND, ON_ROCE
+from rdmadiag.explain.log.settings import (
+    LISTED_DOWN,
+    ON_INFINIBAND,
+    ON_ROCE,
+    RETRIES_EXCEEDED,
+)
 from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING
 from rdmadiag.facts.attempt import Stage
 
@@ -207,12 +212,9 @@ def cut(groups: Sequence[Group]) -> None:
     lost = stated("link-lost")
     for group in groups:
         meaning = group.meaning
-        if meaning.kind is Kind.FAILURE and meaning.fields.status in _OF_THE_WAY:
+        if meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED:
             rest = [each for each in meaning.causes if each.label != lost.label]
             group.meaning = replace(meaning, causes=(lost, *rest)[:MOST_CAUSES])
-
-
-_OF_THE_WAY: Final = (12,)  # IBV_WC_RETRY_EXC_ERR
 
 
 def suspect(groups: Sequence[Group]) -> None:

@@ -145,7 +145,7 @@ def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:
         for line in part.lines:
             found = _DROPS.match(line.text)
             denies = _DENIES.match(line.text)
-            if denies and denies[1]:
+            if denies and denies[1] and denies[2] != "0":  # it may not be in use
                 yield Shown(("roce-port-dropped", "firewall"), line)
             elif denies and denies[2]:
                 rule = line.text.split("[")[0].split("(")[0]
