@@ -37,6 +37,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_routes": ({},),
     "parse_neighbours": ({},),
     "parse_soliciting": ({},),
+    "parse_address_labels": ({},),
     "parse_qdiscs": ({},),
     "parse_queue": ("bfifo",),
     "parse_shaped_rate": ("fq",),

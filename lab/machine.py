@@ -24,9 +24,11 @@ from lab.nldev_replies import nldev_replies
 from lab.pci import Space, bridge, contents, gpu
 from lab.rdma_devices import V1, V2, Device, Port, device_files, roce_rows, vf_reply
 from lab.routing import (
+    DEFAULT_LABELS,
     DEFAULT_RULES,
     Rule,
     Way,
+    encoded_label,
     encoded_neighbour,
     encoded_rule,
     encoded_way,
@@ -92,6 +94,7 @@ class Machine:
     neighbours: Mapping[tuple[str, str], int | tuple[int, str] | tuple[int, str, float]] = field(
         default_factory=dict
     )
+    address_labels: tuple[tuple[str, int], ...] = DEFAULT_LABELS
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
@@ -501,6 +504,9 @@ class Machine:
         rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
         recording.netlink["route-getrule"] = b"".join(map(encoded_rule, rules))
         recording.netlink |= {"route-getqdisc": b"", "route-getneightbl": b"", **self.traffic}
+        recording.netlink["route-getaddrlabel"] = b"".join(
+            encoded_label(*each) for each in self.address_labels
+        )
         if "nft-getchain" in self.traffic:
             recording.listings["/sys/module/nf_tables"] = ()
         recording.netlink["route-getneigh"] = b"".join(

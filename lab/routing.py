@@ -1,5 +1,7 @@
 """Routes, rules and neighbours of a described host, as rtnetlink gives them."""
 
+import socket
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_interface
@@ -11,6 +13,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from lab.encoded import encoded
 from lab.netdevs import NetDev
+from rdmadiag.host import netlink
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Way:
     metric: int = 0
     hops: tuple[tuple[str, str | None], ...] = ()  # netdev, gateway: several of one row
     hop_limit: int | None = None  # RTAX_HOPLIMIT
+    flags: int = 0  # rtm_flags: RTM_F_CLONED, RTCF_REDIRECTED
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class Rule:
 
 
 DEFAULT_RULES = (Rule(0, 255), Rule(32766, 254), Rule(32767, 253))
+# Of net/ipv6/addrlabel.c; `ip addrlabel` of Linux 7.2 has the same.
+DEFAULT_LABELS = (
+    *(("::1/128", 0), ("::ffff:0:0/96", 4), ("::/96", 3), ("2001:10::/28", 7)),
+    *(("2001::/32", 6), ("2002::/16", 2), ("fc00::/7", 5), ("::/0", 1)),
+)
 
 
 def encoded_rule(rule: Rule) -> bytes:
@@ -111,6 +120,7 @@ def encoded_way(way: Way, ifindex: Callable[[str], int]) -> bytes:
     message["dst_len"] = int(length)
     message["table"] = min(way.table, 255)
     message["type"] = way.kind
+    message["flags"] = way.flags
     attributes: list[tuple[str, Any]] = [("RTA_TABLE", way.table)]
     if int(length):
         attributes.append(("RTA_DST", destination))
@@ -133,6 +143,15 @@ def encoded_way(way: Way, ifindex: Callable[[str], int]) -> bytes:
         attributes.append(("RTA_METRICS", metrics))
     message["attrs"] = attributes
     return encoded(message, 24)
+
+
+def encoded_label(prefix: str, label: int, ifindex: int = 0) -> bytes:
+    """RTM_NEWADDRLABEL."""
+    address, _, length = prefix.partition("/")
+    content = struct.pack("=BxBxII", 10, int(length), ifindex, 0)
+    content += netlink.attribute(1, socket.inet_pton(socket.AF_INET6, address))
+    content += netlink.attribute(2, struct.pack("=I", label))
+    return netlink.request(72, netlink.NLM_F_MULTI, content)
 
 
 def encoded_neighbour(

@@ -362,6 +362,7 @@ class Address:
     tentative: bool | Missing = NOT_IN_RECORD  # IFA_F_TENTATIVE of IFA_FLAGS, not optimistic
     duplicate: bool | Missing = NOT_IN_RECORD  # IFA_F_DADFAILED of IFA_FLAGS
     peer: str | None = None  # IFA_ADDRESS of a point-to-point address, by rtnetlink
+    deprecated: bool | Missing = NOT_IN_RECORD  # IFA_F_DEPRECATED of IFA_FLAGS
 
 
 @dataclass(frozen=True, slots=True)

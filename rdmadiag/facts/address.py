@@ -13,6 +13,7 @@ from typing import Final
 
 _IFA_F_OPTIMISTIC: Final = 0x04  # RFC 4429: used while it is tentative
 _IFA_F_DADFAILED: Final = 0x08
+_IFA_F_DEPRECATED: Final = 0x20
 _IFA_F_TENTATIVE: Final = 0x40
 
 
@@ -30,6 +31,11 @@ def tentative_and_duplicate(flags: int) -> tuple[bool, bool]:
     """What IFA_F_* of linux/if_addr.h say of duplicate address detection."""
     tentative = flags & _IFA_F_TENTATIVE and not flags & _IFA_F_OPTIMISTIC
     return bool(tentative), bool(flags & _IFA_F_DADFAILED)
+
+
+def deprecated(flags: int) -> bool:
+    """Whether its preferred lifetime is over: no source of what begins now, RFC 4862."""
+    return bool(flags & _IFA_F_DEPRECATED)
 
 
 def printed(packed: bytes) -> str:

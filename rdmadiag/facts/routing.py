@@ -99,6 +99,9 @@ class Route(WithNumbers):
     mtu: int | None = None  # RTAX_MTU
     has_nexthop_object: bool = False  # RTA_NH_ID
     hop_limit: int | None = None  # RTAX_HOPLIMIT; None: that of the sysctl
+    # RTM_F_CLONED: what the kernel has learned of one destination, by an ICMP message.
+    is_cached: bool = False
+    is_redirected: bool = False  # RTCF_REDIRECTED, of IPv4 alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,15 @@ class Rule(WithNumbers):
     target: int | None = None  # FRA_GOTO
     suppressed_length: int | None = None  # FRA_SUPPRESS_PREFIXLEN; None: nothing is suppressed
     other: tuple[str, ...] = ()  # conditions that depend on a packet: "sport"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLabel:
+    """RTM_GETADDRLABEL: a row of the policy table by which an IPv6 source is chosen (RFC 6724)."""
+
+    prefix: str  # IFAL_ADDRESS, ifal_prefixlen: "fc00::/7"
+    label: int  # IFAL_LABEL
+    netdev: str | None = None  # ifal_index: of this one's addresses alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +204,7 @@ class RoutingFacts:
     packet_filter: PacketFilter | Missing = NOT_IN_RECORD
     # Of both tables, and of netdevs that differ from them.
     soliciting: tuple[Soliciting, ...] | Missing = NOT_IN_RECORD
+    address_labels: tuple[AddressLabel, ...] | Missing = NOT_IN_RECORD
 
     def solicits(self, netdev: str, version: int) -> Soliciting | None:
         """How this netdev asks for neighbours; None where that is not known."""

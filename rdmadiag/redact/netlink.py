@@ -23,6 +23,7 @@ MEMORY, NUMBER = "memory", "number"  # a number has at most 4 bytes
 ACTIONS, WORDS = "actions", "words"  # of a filter: what it does; struct tc_u32_sel
 BLANK = "blank"  # bytes of zero, as many
 SOURCE_NETWORK, NETWORK = "source network", "network"  # by the lengths in the message's header
+LABELLED = "labelled"  # a network, its length in struct ifaddrlblmsg
 
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _HEADER: Final = struct.Struct("=IHHII")
@@ -72,6 +73,7 @@ _ROUTE: Final = {
     9: HOPS,
     18: VIA,
 }
+_ADDRESS_LABEL: Final = {1: LABELLED, 2: RAW}
 _NEIGHBOUR: Final = {1: ADDRESS, 2: HARDWARE, **_raw(3, 4, 8, 9)}
 _NEIGHBOUR_TABLE: Final = {1: RAW, 6: _raw(1, 9, 10, 11)}
 _RULE: Final = {
@@ -127,6 +129,7 @@ _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     # name in a record, bytes of the family's own header, attributes
     ("nldev-", 0, _NLDEV),
     ("route-getlink", 16, _LINK),
+    ("route-getaddrlabel", 12, _ADDRESS_LABEL),
     ("route-getaddr", 8, _ADDRESS),
     ("route-getroute-4", 12, _ROUTE),
     ("route-getroute-6", 12, _ROUTE),
@@ -246,6 +249,8 @@ class Messages:
             return self._hops(raw, head)
         if how in (NETWORK, SOURCE_NETWORK):
             return self._network(raw, head[1 if how is NETWORK else 2])
+        if how is LABELLED:
+            return self._network(raw, head[2])
         return of_length[how](raw)
 
     def _string(self, raw: bytes) -> bytes:

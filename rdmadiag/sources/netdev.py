@@ -4,7 +4,7 @@ import struct
 from typing import Any, Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Address, Missing, NetDev, NetDevFacts, Why
-from rdmadiag.facts.address import tentative_and_duplicate
+from rdmadiag.facts.address import deprecated, tentative_and_duplicate
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.bonding import read_bonds
 from rdmadiag.sources.dump import dump
@@ -119,6 +119,7 @@ def _address(message: Any, text: str, peer: str | None) -> Address:
         _SCOPES.get(scope, str(scope)),
         *tentative_and_duplicate(flags),
         peer,
+        deprecated(flags),
     )
 
 

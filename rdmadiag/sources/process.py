@@ -22,7 +22,7 @@ from rdmadiag.facts import (
     VerbsLibrary,
     Why,
 )
-from rdmadiag.facts.address import tentative_and_duplicate
+from rdmadiag.facts.address import deprecated, tentative_and_duplicate
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
@@ -154,12 +154,14 @@ def parse_if_inet6_rows(raw: bytes) -> dict[str, tuple[Address, ...]] | Missing:
     found: dict[str, tuple[Address, ...]] = {}
     for line in raw.decode("utf-8", "replace").splitlines():
         try:
-            address, _, length, scope, flags, name = line.split()
+            address, _, length, scope, bits, name = line.split()
+            flags = int(bits, 16)
             row = Address(
                 str(Gid(bytes.fromhex(address))),
                 int(length, 16),
                 _IPV6_SCOPES.get(int(scope, 16), scope),
-                *tentative_and_duplicate(int(flags, 16)),
+                *tentative_and_duplicate(flags),
+                deprecated=deprecated(flags),
             )
         except ValueError:
             return malformed(line.encode(), "a row of IPv6 addresses")

@@ -19,6 +19,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.ib import GidType, Numbered, is_device_name
 from rdmadiag.facts.routing import (
+    AddressLabel,
     Asked,
     BridgePortState,
     Hop,
@@ -60,13 +61,16 @@ _INFO_KIND, _INFO_DATA, _VLAN_ID = 1, 2, 1
 _INFO_SLAVE_KIND, _INFO_SLAVE_DATA, _BRPORT_STATE = 4, 5, 1
 
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
-_RTM_F_LOOKUP_TABLE: Final = 0x1000
+_RTM_F_CLONED, _RTM_F_LOOKUP_TABLE, _RTCF_REDIRECTED = 0x200, 0x1000, 0x40000
 _RTA_DST, _RTA_SRC, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC = 1, 2, 4, 5, 6, 7
 _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE, _RTA_VIA, _RTA_UID, _RTA_NH_ID = 8, 9, 15, 18, 25, 30
 _RTAX_MTU, _RTAX_HOPLIMIT = 2, 10
 _RTNEXTHOP: Final = struct.Struct("=HBBi")
 _NOT_IN_USE: Final = 0x1 | 0x10  # RTNH_F_DEAD, RTNH_F_LINKDOWN
 _LEFT_OUT: Final = (RouteKind.BROADCAST, RouteKind.MULTICAST, RouteKind.ANYCAST)
+
+_IFADDRLBLMSG: Final = struct.Struct("=BxBxII")  # family, ifal_prefixlen, ifal_index, seq
+_IFAL_ADDRESS, _IFAL_LABEL = 1, 2
 
 _RULE: Final = struct.Struct("=BBBBBBBBI")
 _FIB_RULE_INVERT: Final = 0x2
@@ -103,6 +107,9 @@ _UDP_LIMIT: Final = 4 * 1024 * 1024
 _GET_NEIGHBOURS: Final = netlink.request(netlink.RTM_GETNEIGH, netlink.NLM_F_DUMP, bytes(12))
 _GET_NEIGHBOUR_TABLES: Final = netlink.request(
     netlink.RTM_GETNEIGHTBL, netlink.NLM_F_DUMP, bytes(_NDTMSG.size)
+)
+_GET_ADDRESS_LABELS: Final = netlink.request(
+    netlink.RTM_GETADDRLABEL, netlink.NLM_F_DUMP, bytes([_IPV6]) + bytes(_IFADDRLBLMSG.size - 1)
 )
 _GET_RULES: Final = netlink.request(netlink.RTM_GETRULE, netlink.NLM_F_DUMP, bytes(12))
 
@@ -209,6 +216,8 @@ def _route(head: tuple[int, ...], found: dict[int, bytes], names: Mapping[int, s
         mtu=netlink.number(metrics.get(_RTAX_MTU)),
         has_nexthop_object=_RTA_NH_ID in found,
         hop_limit=netlink.number(metrics.get(_RTAX_HOPLIMIT)) or None,
+        is_cached=bool(flags & _RTM_F_CLONED),
+        is_redirected=bool(flags & _RTCF_REDIRECTED),
     )
 
 
@@ -316,6 +325,21 @@ def parse_soliciting(reply: bytes, names: Mapping[int, str]) -> tuple[Soliciting
     )
 
 
+def parse_address_labels(
+    reply: bytes, names: Mapping[int, str]
+) -> tuple[AddressLabel, ...] | Missing:
+    """The reply to an RTM_GETADDRLABEL dump, the kernel's own rows among them."""
+    return gathered(_address_labels(reply, names), MOST, "labels of addresses")
+
+
+def _address_labels(reply: bytes, names: Mapping[int, str]) -> Iterator[AddressLabel]:
+    for (family, length, index, _), found in _rows(reply, _IFADDRLBLMSG):
+        label = netlink.number(found.get(_IFAL_LABEL))
+        if family == _IPV6 and label is not None:
+            prefix = _prefix(found.get(_IFAL_ADDRESS), length, family)
+            yield AddressLabel(prefix, label, _name(names, index) if index else None)
+
+
 def _counts(row: Soliciting) -> tuple[int, int, int]:
     return row.multicast, row.unicast, row.by_program
 
@@ -378,6 +402,13 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
             "route-getneightbl",
             _GET_NEIGHBOUR_TABLES,
             partial(parse_soliciting, names=names),
+            deadline,
+        ),
+        address_labels=_ask(
+            host,
+            "route-getaddrlabel",
+            _GET_ADDRESS_LABELS,
+            partial(parse_address_labels, names=names),
             deadline,
         ),
     )

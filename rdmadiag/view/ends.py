@@ -108,7 +108,8 @@ class Meeting:
 
     here: Towards
     there: Towards
-    by_route: bool = False  # an address of it is one that a route, or a program, gives
+    # An address of it is one that a route, or a program, gives: not one that an IPv6 host chose.
+    by_route: bool = False
 
     @property
     def is_on_one_subnet(self) -> bool:
@@ -337,7 +338,13 @@ def meetings(
     leaving = [(_source(ours, a, both[0].to(b.address)), b) for a, b in first]
     coming = [(a, _source(theirs, b, both[1].to(a.address))) for a, b in first]
     met = tuple(
-        Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a), (a, b) not in given)
+        Meeting(
+            both[0].towards(a, there, b),
+            both[1].towards(b, here, a),
+            (a, b) not in given
+            and not ((a, b) in leaving and both[0].chooses(a, b.address))
+            and not ((a, b) in coming and both[1].chooses(b, a.address)),
+        )
         for a, b in _once([*first, *leaving, *coming])[:MOST_MEETINGS]
     )
     return met, len(every) - len(first)
@@ -410,6 +417,14 @@ class _Ways:
                 near.evidence, near.devices, address, towards=towards, finder=self._finder
             )
         return self._routes[address]
+
+    def chooses(self, mine: OwnAddress, address: str) -> bool:
+        """Whether packets to the address have this IPv6 source, and no route says so."""
+        way, routing = self.to(address), known(self._near.evidence.routing)
+        rows = (known(routing.routes) if routing else None) or ()
+        of_rows = {(each.destination, each.table, each.source) for each in rows}
+        given = (way.prefix, way.table, mine.address) in of_rows
+        return ":" in mine.address and way.source == mine.address and not given
 
     def towards(self, mine: OwnAddress, far: HostEnd, theirs: OwnAddress) -> Towards:
         near, routing = self._near, self._near.evidence.routing

@@ -48,8 +48,8 @@ from rdmadiag.view.routing import (
     holds,
     length_of,
     lookup,
-    preferred_source,
 )
+from rdmadiag.view.source_address import preferred_source
 
 _EINVAL, _EADDRNOTAVAIL = 22, 99
 _LOOPBACK: Final = ("127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128")  # cma_any_addr
@@ -100,6 +100,7 @@ class PeerRoute(WithNumbers):
     # TCP's, ARP's, those of rxe, and what a listener here compares (validate_ipv4_net_dev).
     unbound_netdev: str | NoWay | None = None
     tables_netdev: str | None = None  # where the tables say another than the kernel
+    is_redirected: bool = False  # by an ICMP message, until it is forgotten
 
 
 # --- addresses and netdevs -------------------------------------------------------------------
@@ -217,6 +218,7 @@ def peer_route(
         rule=way.rule,
         assumed_on_link=way.assumed_on_link,
         tables_netdev=other,
+        is_redirected=way.is_redirected,
     )
     finder = finder or PortFinder(devices, evidence, routing)
     return _by(found, evidence, devices, routing, way, towards, finder)
@@ -253,9 +255,14 @@ def _by(
         return replace(found, unknown=missing)
     gateway = None if loopback or hop is None else hop.gateway
     addresses = _addresses(evidence, netdev)
+    labels = routing.address_labels
     source = way.source or (
-        destination if loopback else preferred_source(addresses, destination, gateway)
+        destination
+        if loopback
+        else preferred_source(addresses, destination, gateway, labels, netdev)
     )
+    if isinstance(source, Missing):
+        return replace(found, unknown=source, netdev=netdev, loopback=loopback)
     below = netdev_facts(evidence, netdev)
     mtu = known(below.mtu) if below else None
     found = replace(
@@ -339,6 +346,7 @@ def _way(
             theirs.table,
             ours.rule if ours.table == theirs.table else None,
             ours.assumed_on_link,
+            theirs.is_redirected,
         )
         names = {each.netdev for each in ours.hops}
         local = RouteKind.LOCAL in (ours.kind, theirs.kind)
@@ -408,7 +416,10 @@ def _way_of(route: Route, asked: Asked) -> Way | NoWay:
     if route.kind in refused:
         return refused[route.kind]
     source = asked.source or route.source
-    return Way(route.kind, route.hops, source, route.destination, route.table, None)
+    redirected = route.is_redirected
+    return Way(
+        route.kind, route.hops, source, route.destination, route.table, None, False, redirected
+    )
 
 
 def _next_hop(

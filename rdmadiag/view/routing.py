@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from rdmadiag.facts import Address, Missing, Why, known
+from rdmadiag.facts import Missing, Why, known
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.routing import (
     LOCAL_TABLE,
@@ -64,6 +64,7 @@ class Way:
     table: int
     rule: int | None  # the priority of the rule that led to the table; None: there are no rules
     assumed_on_link: bool = False  # no row: the netdev is given, and IPv4 takes that for enough
+    is_redirected: bool = False  # by an ICMP message
 
 
 @lru_cache(maxsize=1024)
@@ -85,6 +86,12 @@ def holds(prefix: str, address: str) -> bool:
     return fits and (number ^ own) >> (bits - length) == 0
 
 
+def in_common(one: str, other: str) -> int:
+    """Leading bits that two addresses of one family share."""
+    (first, bits), (second, _) = _packed(one), _packed(other)
+    return bits - (first ^ second).bit_length()
+
+
 def length_of(prefix: str) -> int:
     """24 of "192.0.2.0/24"; -1 of what is no prefix."""
     text = prefix.partition("/")[2]
@@ -104,7 +111,8 @@ class _Table:
         if 0 <= length <= bits and bits:  # else of an edited report: it holds nothing
             self._lengths.add(length)
             rows = self._rows.setdefault((length, own >> (bits - length)), [])
-            insort(rows, row, key=lambda each: each.metric)
+            # What was learned of a destination comes before the row that it was learned by.
+            insort(rows, row, key=lambda each: (not each.is_cached, each.metric))
 
     def fitting(self, flow: Flow) -> Iterator[Route]:
         """The rows of the flow, the longest prefix first, then the lowest metric."""
@@ -249,6 +257,7 @@ def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Mis
             row.destination,
             row.table,
             rule.priority if rule else None,
+            is_redirected=row.is_redirected,
         )
     return None
 
@@ -264,12 +273,12 @@ def _hops(row: Route, table: _Table, flow: Flow) -> Iterator[Hop]:
     """Those of the row that are in use; IPv6 shows siblings of one metric as rows of their own."""
     same = [row]
     if ":" in row.destination and row.hops and row.hops[0].gateway:
-        key = (row.destination, row.metric, row.kind, row.from_prefix)
+        key = (row.destination, row.metric, row.kind, row.from_prefix, row.is_cached)
         same += [
             each
             for each in table.fitting(flow)
             if each is not row
-            and (each.destination, each.metric, each.kind, each.from_prefix) == key
+            and (each.destination, each.metric, each.kind, each.from_prefix, each.is_cached) == key
             and each.hops
             and each.hops[0].gateway
         ]
@@ -312,36 +321,3 @@ class Peers:
         downwards = range(start + (1 << free) - 2, start, -1)
         found = next((each for each in downwards if each not in self._own), None)
         return None if found is None else printed(found.to_bytes(4))
-
-
-def preferred_source(
-    addresses: Iterable[Address], destination: str, gateway: str | None
-) -> str | None:
-    """The address that a netdev's flow gets where no row prefers one.
-
-    IPv4: the first that is of the gateway's subnet, else the first (inet_select_addr). IPv6: of
-    the destination's scope, with the longest prefix in common (RFC 6724, rules 2 and 8).
-    """
-    wide = ":" in destination
-    own = [
-        each
-        for each in addresses
-        if (":" in each.address) == wide
-        and each.scope not in ("host", "nowhere")
-        and True not in (each.tentative, each.duplicate)
-    ]
-    if not wide:
-        near = (
-            each.address
-            for each in own
-            if gateway and holds(f"{each.address}/{each.prefix_length}", gateway)
-        )
-        local = next((each.address for each in own if each.scope != "link"), None)
-        return next(near, local or next((each.address for each in own), None))
-    linked = holds("fe80::/10", destination)
-    fitting = [each for each in own if (each.scope == "link") == linked] or own
-    return max(
-        (each.address for each in fitting),
-        key=lambda each: 128 - (_packed(each)[0] ^ _packed(destination)[0]).bit_length(),
-        default=None,
-    )

@@ -214,8 +214,8 @@ def test_of_all_rtnetlink_messages_only_reads_are_sent():
             continue
         passed.add(kind)
     # RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETQDISC,
-    # RTM_GETTCLASS, RTM_GETTFILTER and RTM_GETNEIGHTBL of linux/rtnetlink.h
-    assert passed == {18, 22, 26, 30, 34, 38, 42, 46, 66}
+    # RTM_GETTCLASS, RTM_GETTFILTER, RTM_GETNEIGHTBL and RTM_GETADDRLABEL of linux/rtnetlink.h
+    assert passed == {18, 22, 26, 30, 34, 38, 42, 46, 66, 74}
 
 
 @pytest.mark.parametrize("family", [1, 2, 10, 16, 17, 40])

@@ -11,7 +11,7 @@ from lab.counted import Held
 from lab.machine import Machine, with_counters
 from lab.netdevs import NetDev, VlanData
 from lab.rdma_devices import GidRow, roce_rows
-from lab.routing import DEFAULT_RULES, Rule, Way
+from lab.routing import DEFAULT_LABELS, DEFAULT_RULES, Rule, Way
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId
@@ -40,6 +40,7 @@ from tests.sources.test_traffic_control import flower, traffic
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
 PERMANENT, REACHABLE, STALE, FAILED = 0x80, 0x02, 0x04, 0x20
 BLACKHOLE, UNREACHABLE, UNICAST, LOCAL = 6, 7, 1, 2
+IFA_F_DEPRECATED = 0x20
 
 
 def node(address: str, mac: str, **changes: Any) -> Machine:
@@ -65,6 +66,13 @@ def netdev(machine: Machine, **changes: Any) -> Machine:
 def with_dummy(machine: Machine, **changes: Any) -> Machine:
     dummy = NetDev("dummy0", mac="0c:42:a1:00:09:09", addresses=("203.0.113.1/24",))
     return machine.change(netdevs=(*machine.netdevs, dummy), **changes)
+
+
+def with_addresses(machine: Machine, *addresses: str) -> Machine:
+    rows = roce_rows(
+        "eth0", machine.netdevs[0].mac, *(each.partition("/")[0] for each in addresses)
+    )
+    return netdev(machine, addresses=addresses).with_port(0, gids=rows)
 
 
 def soft(machine: Machine) -> Machine:
@@ -213,6 +221,28 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         with_dummy(one(), ways=(Way("192.0.2.2/32", "dummy0", source="203.0.113.1"),)),
         two(),
         [("cm-no-device", "critical", "node1")],
+    ),
+    "an IPv6 source that the peer has no way back to, by a label": (
+        with_addresses(
+            one(address_labels=(("fd00:17::/64", 9), ("2001:db8::2/128", 9), *DEFAULT_LABELS)),
+            "2001:db8::1/64",
+            "fd00:17::1/64",
+        ),
+        with_addresses(two(), "2001:db8::2/64"),
+        [("cm-no-way", "critical", "node1")],
+    ),
+    "an IPv6 source that the peer has no way back to, as the other one is deprecated": (
+        netdev(
+            with_addresses(one(), "2001:db8::1/64", "fd00:17::1/64"),
+            flags={"2001:db8::1": IFA_F_DEPRECATED},
+        ),
+        with_addresses(two(), "2001:db8::2/64"),
+        [("cm-no-way", "critical", "node1")],
+    ),
+    "the IPv6 source that fits": (
+        with_addresses(one(), "2001:db8::1/64", "fd00:17::1/64"),
+        with_addresses(two(), "2001:db8::2/64"),
+        [],
     ),
     "a gateway for an address of the subnet": (
         one(ways=(Way("192.0.2.2/32", "eth0", "192.0.2.254"),)),

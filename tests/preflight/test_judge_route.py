@@ -371,6 +371,23 @@ def answered(route: Route | Missing, *more: object, **asked: Any) -> TowardsFact
     return TowardsFacts((KernelAnswer(Asked("192.0.2.9", **asked), route),), (), 0)
 
 
+def test_a_way_that_an_icmp_redirect_has_changed(looked: Looked) -> None:
+    table, learned = Way("203.0.113.9/32", "eth0", "192.0.2.9"), 0x200 | 0x40000
+    cached = Way("203.0.113.9/32", "eth0", "192.0.2.8", flags=learned)
+    route, verdict = looked(host(ways=(table, cached)), "203.0.113.9")
+    assert route.next_hop
+    assert (route.next_hop.address, rules(verdict)) == ("192.0.2.8", [("cm-redirected", "warn")])
+    # A smaller MTU is learned, too.
+    cached = replace(cached, gateway="192.0.2.9", flags=0x200)
+    assert rules(looked(host(ways=(table, cached)), "203.0.113.9")[1]) == []
+    said = Route(
+        "192.0.2.9/32", 254, RouteKind.UNICAST, (Hop("eth0", "192.0.2.8"),), is_redirected=True
+    )
+    assert ("cm-redirected", "warn") in rules(
+        looked(host(), "192.0.2.9", towards=answered(said))[1]
+    )
+
+
 def test_the_kernels_word_counts_where_the_tables_say_otherwise(looked: Looked) -> None:
     said = Route("192.0.2.9/32", 77, RouteKind.UNICAST, (Hop("eth1"),), source="198.51.100.1")
     route, verdict = looked(host(), "192.0.2.9", towards=answered(said))
@@ -514,7 +531,7 @@ def test_every_rule_is_shown_above() -> None:
         *("cm-source-unfit", "cm-way-unknown", "cm-no-way", "cm-no-device"),
         *("cm-address-of-other-netdev", "cm-no-gid", "cm-loopback-address", "cm-other-device"),
         *("cm-port-not-active", "cm-neighbour-failed", "cm-leaves-by-other-netdev"),
-        "cm-ways-differ",
+        *("cm-redirected", "cm-ways-differ"),
     }
 
 

@@ -104,6 +104,15 @@ def test_neighbour_tables_keep_how_often_is_asked_and_no_more() -> None:
     assert set(dict(netlink.attributes(found[6]))) == {1, 9, 10, 11}
 
 
+def test_labels_of_addresses_keep_their_length_and_no_address() -> None:
+    prefix = bytes.fromhex("fd000017") + bytes(12)
+    own = netlink.attribute(1, prefix) + netlink.attribute(2, bytes(4))
+    found = attributes("route-getaddrlabel", b"\x0a\0\x40" + bytes(9), own)
+    assert found[2] == bytes(4)
+    assert found[1][8:] == bytes(8)
+    assert found[1][:8] != prefix[:8]
+
+
 def of_info(*info: bytes) -> dict[int, bytes]:
     """IFLA_LINKINFO as it is made anew."""
     found = attributes("route-getlink", bytes(16), netlink.attribute(18, b"".join(info)))

@@ -13,6 +13,7 @@ from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import GidType
 from rdmadiag.facts.routing import (
+    AddressLabel,
     Asked,
     Hop,
     KernelAnswer,
@@ -28,6 +29,7 @@ from rdmadiag.host import netlink
 from rdmadiag.sources.hosts import parse_hosts
 from rdmadiag.sources.routing import (
     MOST,
+    parse_address_labels,
     parse_links,
     parse_neighbours,
     parse_port_mapper,
@@ -281,6 +283,36 @@ def test_hosts_of_etc_hosts_have_their_addresses() -> None:
     }
 
 
+# --- labels of addresses -------------------------------------------------------------------
+
+
+def test_labels_are_the_kernels_own_and_what_was_added() -> None:
+    # struct ifaddrlblmsg of linux/if_addrlabel.h: AF_INET6, 64 bits, eth1; IFAL_ADDRESS, _LABEL
+    added = struct.pack("=IHHII", 56, 72, 2, 1, 0) + struct.pack("=BxBxII", 10, 64, 3, 0)
+    added += struct.pack("=HH", 20, 1) + bytes.fromhex("fd000017") + bytes(12)
+    added += struct.pack("=HHI", 8, 2, 117)
+    found = parse_address_labels(WHOLE.netlink["route-getaddrlabel"] + added, NAMES)
+    assert not isinstance(found, Missing)
+    assert AddressLabel("fc00::/7", 5) in found
+    assert found[-1] == AddressLabel("fd00:17::/64", 117, "eth1")
+
+
+def test_what_an_icmp_message_has_changed_is_marked() -> None:
+    found = routes(
+        ways=(
+            Way("203.0.113.0/24", "eth0", "192.0.2.9"),
+            # RTM_F_CLONED, and RTCF_REDIRECTED of linux/in_route.h
+            Way("203.0.113.2/32", "eth0", "192.0.2.8", flags=0x40200),
+            Way("203.0.113.3/32", "eth0", "192.0.2.9", flags=0x200),
+        )
+    )
+    shown = {
+        each: (found[each].is_cached, found[each].is_redirected)
+        for each in ("203.0.113.0/24", "203.0.113.2/32", "203.0.113.3/32")
+    }
+    assert [*shown.values()] == [(False, False), (True, True), (True, False)]
+
+
 # --- any bytes -----------------------------------------------------------------------------
 
 
@@ -307,6 +339,7 @@ WHOLE = machine(
         ("route-getrule", parse_rules),
         ("route-getneigh", lambda raw: parse_neighbours(raw, NAMES)),
         ("route-getlink", parse_links),
+        ("route-getaddrlabel", lambda raw: parse_address_labels(raw, NAMES)),
     ],
 )
 @given(data=st.data())

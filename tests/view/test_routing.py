@@ -16,13 +16,14 @@ from lab.netdevs import NetDev
 from lab.routing import DEFAULT_RULES, Rule, Way
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.routing import Hop, Route, RouteKind, RoutingFacts, RuleAction
+from rdmadiag.facts.routing import AddressLabel, Hop, Route, RouteKind, RoutingFacts, RuleAction
 from rdmadiag.facts.routing import Rule as TableRule
 from rdmadiag.sources.routing import read_routing
 from rdmadiag.view.cm_device import as_gid
 from rdmadiag.view.peer_route import peer_route
-from rdmadiag.view.routing import Flow, NoWay, Peers, holds, lookup, preferred_source
+from rdmadiag.view.routing import Flow, NoWay, Peers, holds, lookup
 from rdmadiag.view.routing import Way as Found
+from rdmadiag.view.source_address import preferred_source
 
 NETDEVS = (
     NetDev("eth0", addresses=("192.0.2.1/24", "2001:db8::1/64")),
@@ -260,35 +261,7 @@ def test_a_prefix_holds_its_addresses(prefix: str, address: str, found: bool) ->
     assert holds(prefix, address) is found
 
 
-OWN = (
-    Address("192.0.2.1", 24, "global", False, False),
-    Address("10.1.0.1", 16, "global", False, False),
-    Address("fe80::1", 64, "link", False, False),
-    Address("2001:db8:1::1", 64, "global", False, False),
-    Address("2001:db8:2::1", 64, "global", False, False),
-    Address("2001:db8:3::1", 64, "global", True, False),
-)
-
-
-@pytest.mark.parametrize(
-    ("destination", "gateway", "found"),
-    [
-        ("8.8.8.8", None, "192.0.2.1"),
-        ("8.8.8.8", "10.1.255.254", "10.1.0.1"),
-        ("fe80::9", None, "fe80::1"),
-        ("2001:db8:2:9::1", None, "2001:db8:2::1"),
-        ("2001:db8:3::9", None, "2001:db8:2::1"),  # that of 3 is tentative
-    ],
-)
-def test_the_source_is_chosen_as_the_kernel_does(
-    destination: str, gateway: str | None, found: str
-) -> None:
-    assert preferred_source(OWN, destination, gateway) == found
-
-
-def test_a_netdev_without_an_address_has_no_source() -> None:
-    assert preferred_source((), "8.8.8.8", None) is None
-
+OF_NODE = Address("2001:db8::1", 64, "global", False, False)
 
 # --- an edited report ----------------------------------------------------------------------------
 
@@ -305,7 +278,9 @@ def test_whatever_text_the_tables_hold_no_look_fails(texts: list[str], length: i
     facts = RoutingFacts((), (row,), (rule, plain), missing, missing)
     for flow in (Flow("192.0.2.1"), Flow("192.0.2.1", "192.0.2.2", two), Flow("::1")):
         lookup(facts, flow)
-    preferred_source((Address(one, length, two),), "192.0.2.1", three)
+    preferred_source((Address(one, length, two),), "192.0.2.1", three, (), four)
+    labels = (AddressLabel(five, length), AddressLabel("::/0", 1))
+    preferred_source((Address(one, length, two), OF_NODE), OF_NODE.address, three, labels, four)
     Peers((one, two)).of(one, length)
     evidence = Evidence(routing=facts, sysfs=missing, netdev=missing)
     peer_route(evidence, (), "192.0.2.1", None, two)

@@ -39,6 +39,7 @@ LABELS: Final = {
     "ends-reverse-path": "peer-unreachable",
     "ends-subnets-differ": "subnets-differ",
     "ends-hops-few": "no-path",
+    "cm-redirected": "peer-unreachable",
     "ends-gateway-on-link": "peer-unreachable",
     "ends-traffic-dropped": "firewall",
     "ends-mtu-differs": "mtu-too-large",

@@ -324,6 +324,38 @@ def cm_leaves_by_other_netdev(this: Rule, case: PeerCase) -> Iterator[Finding]:
 
 
 @rule(
+    "cm-redirected",
+    Severity.WARN,
+    "An ICMP redirect has changed the way to the peer",
+    "A router said that another one is nearer, and the kernel sends there instead of where its "
+    "tables say, for minutes, until that is forgotten. Where the other one passes nothing on, "
+    "nothing arrives, and `ip route show` has no trace of it.",
+    (
+        "https://www.rfc-editor.org/rfc/rfc1812",
+        "https://docs.kernel.org/networking/ip-sysctl.html",
+    ),
+    remedy=(
+        "ip route get {peer}   # <redirected>, and by whom",
+        "sudo ip route flush cache   # the tables count again",
+        "sudo sysctl -w net.ipv4.conf.all.accept_redirects=0",
+        "sudo sysctl -w net.ipv4.conf.{netdev}.accept_redirects=0",
+    ),
+)
+def cm_redirected(this: Rule, case: PeerCase) -> Iterator[Finding]:
+    """RTCF_REDIRECTED of the row that was learned (__ip_do_redirect)."""
+    route = case.route
+    if route.is_redirected and route.netdev:
+        where = f"to {route.next_hop.address}" if route.next_hop else f"by {route.netdev}"
+        yield this.finding(
+            f"packets for {route.destination} go {where}: an ICMP redirect said so",
+            evidence=[
+                Proof("routing", f"{route.destination} dev {route.netdev}", "redirected"),
+            ],
+            fill={"peer": route.destination, "netdev": route.netdev},
+        )
+
+
+@rule(
     "cm-ways-differ",
     Severity.INFO,
     "The kernel answers otherwise than its tables",
@@ -384,6 +416,7 @@ RULES: Final[tuple[Rule, ...]] = (
     cm_port_not_active,
     cm_neighbour_failed,
     cm_leaves_by_other_netdev,
+    cm_redirected,
     cm_ways_differ,
 )
 """Lowest cause first."""

@@ -517,6 +517,54 @@ def test_a_record_says_the_same_by_its_tables(
     assert live["route"]["tables_netdev"] is None
 
 
+BOTH = Topology(
+    "two IPv6 networks",
+    "2001:db8::2",
+    (
+        *ONE[0],
+        "ip address add 2001:db8::1/64 dev near0 nodad",
+        "ip address add fd00:17::1/64 dev near0 nodad",
+        RXE0,
+    ),
+    (*ONE[1], "ip address add 2001:db8::2/64 dev far0 nodad"),
+)
+LABELS = ("prefix 2001:db8::2/128 label 117", "prefix fd00:17::/64 label 117")
+AN_HOUR = "ip address change 2001:db8::1/64 dev near0 valid_lft 3600 preferred_lft"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("changes", "labels", "source"),
+    [
+        pytest.param((), (), "2001:db8::1", id="as they are"),
+        pytest.param((f"{AN_HOUR} 0",), (), "fd00:17::1", id="one is deprecated"),
+        pytest.param((), LABELS, "fd00:17::1", id="labels of a site"),
+        pytest.param((), LABELS[:1], "2001:db8::1", id="a label of the peer alone"),
+    ],
+)
+def test_the_ipv6_source_of_a_record_is_the_kernels(
+    changes: tuple[str, ...],
+    labels: tuple[str, ...],
+    source: str,
+    rdmadiag: Any,
+    rdmadiag_json: Call,
+    tmp_path: Path,
+) -> None:
+    record = str(tmp_path / "record")
+    with ExitStack() as undone:
+        undone.enter_context(built(BOTH))
+        for each in changes:
+            do(each)
+        for each in labels:
+            do(f"ip addrlabel add {each}")
+            undone.callback(do, f"ip addrlabel del {each.rpartition(' label')[0]}")
+        _, live = rdmadiag_json("route", BOTH.peer)
+        assert rdmadiag("snapshot", record, *LONGEST)[0] == 0
+    _, recorded = rdmadiag_json("route", BOTH.peer, "--from", record)
+    assert (live["route"]["witness"], live["route"]["source"]) == ("kernel", source)
+    assert (recorded["route"]["witness"], recorded["route"]["source"]) == ("tables", source)
+
+
 # --- what stops rdma_cm -------------------------------------------------------------------------
 
 
