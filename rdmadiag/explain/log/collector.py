@@ -16,9 +16,11 @@ from rdmadiag.explain.log.evidence import (
     inherit,
     listed,
     of_layer,
+    of_steps,
     recall,
     suspect,
     weigh,
+    with_observed,
 )
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
@@ -66,12 +68,14 @@ from rdmadiag.explain.log.links import (
     link_of,
     says_down,
 )
+from rdmadiag.explain.log.observed import observed
 from rdmadiag.explain.log.settings import (
     ASKS_FOR_RDMA,
     BY_SOCKETS,
     LISTED_DOWN,
     PORT_ACTIVE,
     RDMA_OFF,
+    SETTINGS,
     Setting,
 )
 from rdmadiag.explain.log.talk import Talk
@@ -402,12 +406,17 @@ class Collector:
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
             words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
             groups += words
-        weigh(groups, self._settings.values())
-        inherit(groups, self._reasons)
+        seen = observed(self.whole)
+        groups = with_observed(groups, seen)
+        given = {**self._settings, **{row.word: row for row in SETTINGS if row.word in seen}}
+        weigh(groups, given.values())
+        said = reason.causes[:1] if reason else ()
+        inherit(groups, {*self._reasons, *(each.label for each in said)})
         hear(groups, [each.text for each in self._unknown.values()])
         around = b"\n".join(self._around).decode("utf-8", "replace")
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
-        of_layer(groups, self._settings)
+        of_layer(groups, {*self._settings, *seen})
+        of_steps(groups, seen)
         listed(groups, is_active=PORT_ACTIVE in self._settings)
         cut(groups)
         suspect(groups)

@@ -11,8 +11,19 @@ from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
-from rdmadiag.explain.log.kind import CALL, CRASH, EXACT, HANGS, HOST_DOWN, IN_WORDS, MESSAGE, Kind
+from rdmadiag.explain.log.kind import (
+    CALL,
+    CRASH,
+    EXACT,
+    HANGS,
+    HOST_DOWN,
+    IN_WORDS,
+    MAY_BE,
+    MESSAGE,
+    Kind,
+)
 from rdmadiag.explain.log.links import LINK_DOWN
+from rdmadiag.explain.log.observed import COMPLAINT, HAS_WORKED, MANUAL
 from rdmadiag.explain.log.settings import (
     LISTED_DOWN,
     ON_INFINIBAND,
@@ -57,6 +68,7 @@ OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
     "neighbour-table-full": frozenset(
         {"peer-unreachable", "no-route", "no-path", "peer-interface-down"}
     ),
+    "killed-for-memory": frozenset({"peer-gone"}),
     "bounce-buffers-full": frozenset({"memlock", "gdr-off", "mr-exhausted", "no-memory"}),
 }
 """What is said of a host by one line, and the causes in whose place it then is."""
@@ -72,7 +84,8 @@ def inherit(groups: Sequence[Group], reasons: Collection[str]) -> None:
     for label in sorted(OF_THE_HOST.keys() & (by_one_line | {*reasons})):
         for group in groups:
             meaning = group.meaning
-            if meaning.kind is Kind.FAILURE and not OF_THE_HOST[label].isdisjoint(_labels(meaning)):
+            fails = meaning.kind in (Kind.FAILURE, Kind.CONSEQUENCE)
+            if fails and not OF_THE_HOST[label].isdisjoint(_labels(meaning)):
                 rest = [each for each in meaning.causes if each.label != label]
                 look = tuple(dict.fromkeys((*remedy(label, "linux"), *meaning.next)))
                 several = (stated(label), *rest)[:MOST_CAUSES]
@@ -181,6 +194,49 @@ def of_layer(groups: Sequence[Group], settings: Collection[str]) -> None:
             if several[0] != meaning.causes[0]:
                 look = remedy(several[0].label, meaning.fields.platform)
             group.meaning = replace(meaning, causes=several, next=look)
+
+
+NOT_AFTER_STEPS: Final = frozenset(
+    {
+        *("gid-does-not-route", "gid-index-0", "gid-index-or-family", "gid-families-differ"),
+        *("gid-types-differ", "no-gid-given", "mtu-too-large", "subnets-differ", "no-path"),
+        *("roce-port-dropped", "firewall", "ack-timeout-short", "arguments-differ"),
+    }
+)
+"""Of how hosts and network are set up: what has worked for a while had none of it."""
+
+
+def of_steps(groups: Iterable[Group], seen: Collection[str]) -> None:
+    """Of a job that has done steps of its work, what ends is behind a transfer that fails."""
+    for group in groups if HAS_WORKED in seen else ():
+        meaning = group.meaning
+        if meaning.kind is not Kind.FAILURE or meaning.fields.stage is not Stage.DATA:
+            continue
+        last = [each for each in meaning.causes if each.label in NOT_AFTER_STEPS]
+        first = [each for each in meaning.causes if each.label not in NOT_AFTER_STEPS]
+        if first and last and meaning.causes[0] in last:
+            look = (*remedy(first[0].label, meaning.fields.platform), *meaning.next)
+            look = tuple(dict.fromkeys(look))
+            group.meaning = replace(meaning, causes=(*first, *last), next=look)
+
+
+SLOW: Final = frozenset({"gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable"})
+"""What a job goes on with, more slowly."""
+
+
+def with_observed(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
+    """Without how a program is started, of its manual; where nothing failed and somebody says that
+    it is slow, what a note says of that is why.
+    """
+    if MANUAL.issubset(seen):
+        usage = (stated("argument-refused"),)
+        groups = [each for each in groups if each.meaning.causes[:1] != usage]
+    if COMPLAINT in seen and all(each.meaning.kind is Kind.NOTE for each in groups):
+        for group in groups:
+            meaning = group.meaning
+            if meaning.causes and meaning.causes[0].label in SLOW:
+                group.meaning = replace(meaning, kind=Kind.FAILURE, what=MAY_BE)
+    return [*groups]
 
 
 def listed(groups: Sequence[Group], *, is_active: bool) -> None:

@@ -17,27 +17,34 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.counters import of_counters
     from rdmadiag.explain.pasted.gid_rows import of_gids
     from rdmadiag.explain.pasted.host_state import of_host
+    from rdmadiag.explain.pasted.libraries import of_libraries
     from rdmadiag.explain.pasted.macs import of_macs
     from rdmadiag.explain.pasted.names import of_names
     from rdmadiag.explain.pasted.neighbours import of_neighbours
+    from rdmadiag.explain.pasted.peers import of_peers
     from rdmadiag.explain.pasted.ports import of_ports
     from rdmadiag.explain.pasted.ways import of_ways
 
     several = parts(text)
     hosts = {line: part.host for part in several for line in part.lines}
     seen = set[tuple[str, ...]]()
+    first = {each.causes[0] for each in of_libraries(several)}
     for each in chain(
         of_others(several),
         of_addresses(several),
         of_neighbours(several),
         of_macs(several),
+        of_libraries(several),
         of_names(several),
+        of_peers(several),
         of_ports(several),
         of_gids(several),
         of_counters(several),
         of_host(several),
         of_ways(several),
     ):
+        if each.causes[0] == "netdev-in-other-netns" and "provider-release" in first:
+            continue  # no device is opened, wherever its netdev is
         if each.causes not in seen:
             seen.add(each.causes)
             yield each._replace(host=hosts.get(each.line, ""))

@@ -33,6 +33,8 @@ _LOST: Final = late(
     r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
     r"|implied_nak_seq_err"
 )
+_SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
+"""Of PortCounters of InfiniBand: they stay where they cannot rise any more."""
 FEW: Final = 10  # errors of a link, below which nothing is said
 OFTEN: Final = 50  # losses of a link since the driver started
 MANY: Final = 100  # packets
@@ -64,7 +66,7 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("pause-storm", "slow-path"), each.line)
     for (_, _, name), each in read.items():
         rise = each.last - each.first
-        if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:
+        if (_OF_THE_CABLE.fullmatch(name) and rise >= FEW) or each.last == _SATURATED.get(name):
             yield Shown(("cable-or-module", "link-flaps"), each.line)
         elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
             yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))

@@ -1,4 +1,4 @@
-"""GIDs as show_gids and ibv_devinfo -v list them."""
+"""GIDs as show_gids and ibv_devinfo -v list them, and as perftest prints those of both ends."""
 
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv6Address
@@ -14,6 +14,10 @@ _COUNT: Final = late(r"n_gids_found=\d+\s*$")
 """The last line of show_gids: without it the rest of the table may have been cut off."""
 _MAC_DEVICE: Final = late(r"\s*hca_id:\s*(rdma_en\d+)")
 _MAC_ROW: Final = late(r"\s*GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)")
+_OF_AN_END: Final = late(r"\s*GID: (\d{2,3}(?::\d{2,3}){15})\s*$")
+"""perftest, print_gid: sixteen decimal numbers."""
+_END: Final = late(r"\s*(local|remote) address: ")
+_FAILED: Final = late(r"\s*(?:Completion with error at|Failed status \d+)")
 _PICKS: Final = late(r"\b(?:grep|head|tail|awk|sed)\b")
 
 
@@ -25,9 +29,13 @@ class _Gid(NamedTuple):
 
     @property
     def family(self) -> str:
-        if self.gid.is_link_local:
-            return "link-local"
-        return "IPv4" if self.gid.ipv4_mapped else "IPv6"
+        return _family(self.gid)
+
+
+def _family(gid: IPv6Address) -> str:
+    if gid.is_link_local:
+        return "link-local"
+    return "IPv4" if gid.ipv4_mapped else "IPv6"
 
 
 def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
@@ -38,6 +46,8 @@ def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
         if all(row.gid.is_link_local for row in rows):
             yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line, whole)
     yield from _of_macs(several)
+    for part in several:
+        yield from _of_both_ends(part)
     if hosts_of(several) > 1:
         yield from _of_two_hosts(tables)
 
@@ -53,6 +63,21 @@ def _tables(several: Sequence[Part]) -> dict[tuple[str, str], list[_Gid]]:
                 gid = _Gid(int(row[3]), IPv6Address(row[4]), row[6], line)
                 found.setdefault((part.host, row[1]), []).append(gid)
     return found
+
+
+def _of_both_ends(part: Part) -> Iterator[Shown]:
+    """Of a test that has failed: GIDs of two families never meet."""
+    end, gids = "", dict[str, IPv6Address]()
+    for line in part.lines:
+        if found := _END.match(line.text):
+            end = found[1]
+        elif (row := _OF_AN_END.match(line.text)) and end:
+            numbers = [int(each) for each in row[1].split(":")]
+            if max(numbers) < 256:
+                gids[end] = IPv6Address(bytes(numbers))
+        elif _FAILED.match(line.text) and len({_family(each) for each in gids.values()}) > 1:
+            yield Shown(("gid-families-differ", "gid-index-or-family", "gid-does-not-route"), line)
+            return
 
 
 def _of_two_hosts(tables: dict[tuple[str, str], list[_Gid]]) -> Iterator[Shown]:

@@ -10,10 +10,11 @@ from rdmadiag.late import late
 
 _WHOLE: Final = late(
     r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?)$"
+    r"|(?:srun (?:\S+ )*)?ibstat -l$"
 )
 _LISTED: Final = late(
     r"\s*(?:\d+: )?(?:link )?([a-z]\w*?)"
-    r"(?:/\d+ state |: node_type |\s+[0-9a-f]{16}$| port \d+ ==>)"
+    r"(?:/\d+ state |: node_type |\s+[0-9a-f]{16}$| port \d+ ==>|\s*$)"
 )
 _NAMES: Final = late(
     r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?[=]?([\w:,.-]+)"
@@ -42,6 +43,7 @@ def of_names(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_connected(several)
     yield from _of_commands(several)
     yield from _of_nodes(several)
+    yield from _of_containers(several)
     yield from _of_limits(several)
     yield from _of_resources(several)
     yield from _of_ranks(several)
@@ -112,6 +114,34 @@ _CONTAINED: Final = late(
     r"\b(?:apptainer|singularity) (?:exec|run|shell) .*(?: -C\b|--contain(?:all)?\b)"
 )
 _NOT_AVAILABLE: Final = late(r"network device '\S+' is not available|[Nn]o (?:usable )?IB device")
+
+
+_RUN: Final = late(
+    r".*\b(?:docker|podman|nerdctl) run "
+    r"(?!.*(?:--privileged|/dev/infiniband|rdma/|--device[= ]/dev))"
+)
+_NONE: Final = late(r"\s*No (?:IB|RDMA) devices? found")
+_NONE_OF_NCCL: Final = late(r".*\bNET/IB : No device found")
+
+
+def _of_containers(several: Sequence[Part]) -> Iterator[Shown]:
+    """A container that was given no node, or none of those that sysfs shows in it."""
+    started = False
+    shown = {part.host for part in several if _CLASS.match(part.command) and _devices(part)}
+    for part in several:
+        started = started or _RUN.match(part.command) is not None
+        for line in part.lines:
+            none = _NONE.match(line.text)
+            if (none and part.host in shown) or (
+                started and (none or _NONE_OF_NCCL.match(line.text))
+            ):
+                causes = ("container-without-device", "uverbs-node-missing", "provider-missing")
+                yield Shown(causes, line)
+
+
+def _devices(part: Part) -> bool:
+    words = [word for line in part.lines for word in line.text.split()]
+    return bool(words) and all(_OF_VERBS.match(word) for word in words)
 
 
 def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:

@@ -5,6 +5,7 @@ ibdev2netdev, show_gids and mlxconfig are of the vendor's tools. A port that is 
 explain.log; here is what shows by comparison.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -33,6 +34,11 @@ _NETDEV: Final = late(r"(?:\d+/\d+: )?link \S+/\d+ .* netdev (\S+)\s*$")
 _LINK: Final = late(r"\d+: ([^:@\s]+)(?:@\S+)?: <([A-Z_,]*)>")
 _SWITCHED_OFF: Final = late(r"==\( *Down/ ?Disabled\)==>")
 _CONFIGURED: Final = late(r"IB/RoCE v1|RoCE v2")
+_LANES: Final = late(r"\s*([a-z]\w*\d)\b.*\b\d+ Gb/sec \((\d+)X (\w+)\)\s*$")
+"""Of /sys/class/infiniband/*/ports/*/rate, with the device before it."""
+_MTU: Final = late(r"\s*active_mtu:\s+(\d+)\b")
+_NO_GUID: Final = late(r"\s*(?:Node|Port) GUID: 0x0{16}\s*$|\s*node_guid:\s+0{4}(?::0{4}){3}\s*$")
+_DOWN: Final = late(r"\s*State: Down\s*$|\s*state:\s+PORT_DOWN\b")
 MOST: Final = 3  # of several ports that are up, of which one is not
 
 
@@ -75,6 +81,8 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     listed = list(_listed(several))
     yield from _of_types(several, listed)
     yield from _of_mtus(listed)
+    yield from _of_two_mtus(several)
+    yield from _of_guids(several)
     yield from _of_transports(several)
     for port in listed:
         rate = port.rate if port.is_active else None
@@ -83,6 +91,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("cable-or-module", "slow-path"), rate.line)
         if port.layer == "InfiniBand" and port.switched_off:
             yield Shown(("port-down", "link-lost"), port.switched_off.line, False)
+    yield from _of_lanes(several)
     yield from _of_netdevs(several)
     yield from _of_modes(several)
     yield from _of_one_that_is_down(several)
@@ -111,6 +120,21 @@ def _listed(several: Sequence[Part]) -> Iterator[_Port]:
             yield port
 
 
+def _of_lanes(several: Sequence[Part]) -> Iterator[Shown]:
+    """One of many that has fewer lanes than the others, at their speed."""
+    rows = [found for part in several for line in part.lines if (found := _lanes(line))]
+    several_lanes = Counter(lanes for _, lanes, _ in rows)
+    usual, often = several_lanes.most_common(1)[0] if rows else (0, 0)
+    few = [line for line, lanes, _ in rows if lanes < usual]
+    if few and often > MOST * len(few) and len({speed for _, _, speed in rows}) == 1:
+        yield Shown(("cable-or-module", "slow-path"), few[0])
+
+
+def _lanes(line: Line) -> tuple[Line, int, str] | None:
+    found = _LANES.match(line.text)
+    return (line, int(found[2]), found[3]) if found else None
+
+
 def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
     """Of active ports of Ethernet, where two hosts have different ones."""
     of = [each for each in listed if each.is_active and each.layer == "Ethernet"]
@@ -118,6 +142,27 @@ def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
     if len({mtu.value for mtu in hosts.values()}) > 1:
         least = min(hosts.values(), key=lambda mtu: int(mtu.value.split()[0]))
         yield Shown(("mtu-mismatch", "mtu-too-large"), least.line)
+
+
+def _of_two_mtus(several: Sequence[Part]) -> Iterator[Shown]:
+    """Of one device, listed twice by the same command: of two hosts whose prompts say nothing."""
+    seen: dict[str, str] = {}
+    for part in several:
+        command = part.command.partition("|")[0].strip()
+        rows = ((line, _MTU.match(line.text)) for line in part.lines)
+        line, found = next((each for each in rows if each[1]), (None, None))
+        if line is None or found is None or not command.startswith("ibv_devinfo -d"):
+            continue
+        if seen.setdefault(command, found[1]) != found[1]:
+            yield Shown(("mtu-mismatch", "mtu-too-large"), line)
+
+
+def _of_guids(several: Sequence[Part]) -> Iterator[Shown]:
+    """A device without a GUID whose port is down: a virtual function that nobody has set up."""
+    for part in several:
+        zero = next((line for line in part.lines if _NO_GUID.match(line.text)), None)
+        if zero and any(_DOWN.match(line.text) for line in part.lines):
+            yield Shown(("guid-zero", "port-down"), zero)
 
 
 def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:

@@ -80,3 +80,11 @@ def test_a_loop_that_waits_reads_one_device_again() -> None:
     paused = "".join(rows.format(n * 999_000) for n in range(1, 4))
     assert first(f"{loop}{paused}") == ("pause-storm", 4, True)
     assert first(f"{loop}{paused}".replace("eth1", "eth$i")) is None
+
+
+def test_a_counter_of_errors_that_cannot_rise_any_more() -> None:
+    row = "{}:..............{}\n"
+    text = f"{ON_N1}perfquery -C mlx5_0\n"
+    assert first(text + row.format("SymbolErrorCounter", 0xFFFF)) == ("cable-or-module", 2, True)
+    assert first(text + row.format("SymbolErrorCounter", 0xFFFE)) is None
+    assert first(text + row.format("PortXmitWait", 0xFFFF)) is None

@@ -30,3 +30,19 @@ def test_a_row_that_is_of_another_kind_on_another_host() -> None:
     assert first(f"{here}{ON_N2}show_gids\n{gid(3, MAPPED)}") is None
     there = f"{ON_N2}show_gids\n{gid(3, MAPPED, 'v1')}"
     assert first(f"{here}{there}") == ("gid-index-or-family", 4, False)
+
+
+OF_PERFTEST = (
+    " local address: LID 0000 QPN 0x01a3 PSN 0x5b0c4f\n GID: {}\n"
+    " remote address: LID 0000 QPN 0x0127 PSN 0xa59d37\n GID: {}\n{}"
+)
+FE80 = "254:128:00:00:00:00:00:00:14:66:161:255:254:00:00:26"
+OF_IPV4 = "00:00:00:00:00:00:00:00:00:00:255:255:10:30:01:02"
+FAILED = " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
+
+
+def test_a_test_that_failed_between_gids_of_two_families() -> None:
+    assert first(OF_PERFTEST.format(FE80, OF_IPV4, FAILED)) == ("gid-families-differ", 5, True)
+    assert first(OF_PERFTEST.format(OF_IPV4, OF_IPV4, FAILED)) is None
+    assert first(OF_PERFTEST.format(FE80, OF_IPV4, "")) is None  # it has not failed
+    assert first(OF_PERFTEST.format(FE80, OF_IPV4.replace("10:", "999:"), FAILED)) is None

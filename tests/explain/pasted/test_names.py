@@ -66,3 +66,24 @@ def test_a_container_that_was_started_with_a_minimal_dev() -> None:
     assert first(f"{ON_N1}apptainer exec --contain a.sif mpi\n{failed}") == found
     assert first(f"+ srun apptainer exec --contain a.sif mpi\n{failed}") == found
     assert first(f"{ON_N1}apptainer exec a.sif mpi\n{failed}") is None
+
+
+def test_a_list_of_names_alone_is_of_ibstat() -> None:
+    named = "0: + export NCCL_IB_HCA==mlx5_0,mlx5_3\n"
+    assert first(f"{named}$ srun -w n1 ibstat -l\nibp24s0\nibp41s0\n") == (
+        "device-renamed",
+        1,
+        True,
+    )
+    assert first(f"{named}$ srun -w n1 ibstat -l\nmlx5_0\nmlx5_3\n") is None
+
+
+def test_a_container_that_was_given_no_node() -> None:
+    started = f"{ON_N1}docker run --gpus all {{}}pytorch bash\n"
+    none = "n1:412:601 [0] NCCL INFO NET/IB : No device found.\n"
+    assert first(started.format("") + none) == ("container-without-device", 2, True)
+    for each in ("--privileged ", "--device=/dev/infiniband ", "-v /dev/infiniband:/x "):
+        assert first(started.format(each) + none) is None
+    inside = "root@3f1c:/w# ls /sys/class/infiniband\nmlx5_0  mlx5_1\nroot@3f1c:/w# ibv_devinfo\n"
+    assert first(f"{inside}No IB devices found\n") == ("container-without-device", 4, True)
+    assert first(f"{inside.replace('mlx5_0  mlx5_1', '')}No IB devices found\n") is None

@@ -77,3 +77,28 @@ def test_a_device_of_iwarp_and_one_of_roce_do_not_connect() -> None:
     assert first(both) == ("link-layers-differ", 6, True)
     assert first(f"{ON_N1}{asked}{of_roce}{ON_N2}{asked}{of_roce}") is None
     assert first(f"{ON_N1}{asked}{of_roce}{of_iwarp}") is None
+
+
+def test_one_port_of_many_with_fewer_lanes() -> None:
+    rows = [f"mlx5_{n} 4: ACTIVE 400 Gb/sec (4X NDR)\n" for n in range(5)]
+    half = "mlx5_6 4: ACTIVE 200 Gb/sec (2X NDR)\n"
+    assert first("".join([*rows[:4], half])) == ("cable-or-module", 5, True)
+    assert first("".join(rows)) is None
+    assert first("".join([*rows[:3], half])) is None  # too few to say what is usual
+    assert first("".join([*rows[:4], half.replace("2X NDR", "4X HDR")])) is None
+
+
+def test_one_device_that_is_listed_twice_with_another_mtu() -> None:
+    row = "\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t{}\n"
+    here = f"# ibv_devinfo -d mlx5_0 | grep mtu   <- decode\n{row.format('4096 (5)')}"
+    there = f"# ibv_devinfo -d mlx5_{{}} | grep mtu   <- prefill\n{row.format('1024 (3)')}"
+    assert first(here + there.format(0)) == ("mtu-mismatch", 6, True)
+    assert first(here + there.format(1)) is None
+    assert first(here + here) is None
+
+
+def test_a_device_without_a_guid_whose_port_is_down() -> None:
+    rows = "CA 'mlx5_0'\n\tNode GUID: 0x{:016x}\n\tPort 1:\n\t\tState: {}\n"
+    assert first(rows.format(0, "Down")) == ("guid-zero", 2, True)
+    assert first(rows.format(0xB83F_D203_00C1_A230, "Down")) is None
+    assert first(rows.format(0, "Active")) is None

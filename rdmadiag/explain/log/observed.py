@@ -1,0 +1,54 @@
+"""What a short text shows of the job by the way, in lines that may be of anything.
+
+>>> sorted(observed("step 120 | loss 2.1\nLink type       : IB"))
+['has-worked', 'on-infiniband']
+"""
+
+import re
+from typing import Final
+
+from rdmadiag.explain.log.settings import ON_INFINIBAND, ON_ROCE
+from rdmadiag.late import late
+
+HAS_WORKED: Final = "has-worked"
+"""The job has done steps of its work: how it was set up was right until then."""
+COMPLAINT: Final = "complaint"
+"""Somebody says that it is slower than it should be."""
+MANUAL: Final = frozenset({"manual-synopsis", "manual-description"})
+"""Headings of a page of the manual."""
+GID_INDEX_0: Final = "gid-index-0"
+"""UCX sends to a link-local GID from row 0, the RoCE v1 row of a RoCE port."""
+
+_OBSERVED: Final = {
+    ON_INFINIBAND: late(
+        r"\bmlx\d_\d+:\d/IB\b|^\s*Link type\s+: IB$"
+        # The GID of an adapter's GUID, with 03:00 behind the maker's number: mlx5 makes no other.
+        r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
+    ),
+    ON_ROCE: late(r"\bmlx\d_\d+:\d/RoCE\b|^\s*Link type\s+: Ethernet$"),
+    "manual-synopsis": late(r"^SYNOPSIS$"),
+    "manual-description": late(r"^(?:DESCRIPTION|OPTIONS)$"),
+    GID_INDEX_0: late(r"\bsgix 0 dgid fe80:"),
+    HAS_WORKED: late(
+        r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
+        r"(?:\bloss\b|\bdt ?=|\bit/s|\btok(?:en)?s?/s)"
+        r"|\bSeqNum=\d{4,}|\b(?:loss|lm_loss)[ :=]+\d+\.\d+.{0,40}\bstep[ :=]+\d{2,}"
+        r"|\| *\d{3,}/\d{3,} \[\d+:\d\d",
+        re.IGNORECASE,
+    ),
+    COMPLAINT: late(
+        r"\b(?:dropped|fell|went|down) from .{0,40}\d|\b(?:expect(?:ed|ing)?|should be) ~?\d"
+        r"|\b(?:is|are|was|so|too|very|much|why|runs?) (?:very |so |too |this )?slow(?:er)?\b"
+        r"|\bslower than\b|\bslow (?:after|since|compared)\b"
+        r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
+        r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
+        r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)",
+        re.IGNORECASE,
+    ),
+}
+
+
+def observed(text: str) -> frozenset[str]:
+    """Words of these, of a text of few lines."""
+    lines = text.splitlines()
+    return frozenset(word for word, each in _OBSERVED.items() if any(map(each.search, lines)))
