@@ -113,7 +113,6 @@ MISSED: Final = frozenset(
         "tickets_and_daemons/healthy-windows-smbdirect-listing",
         "tickets_and_daemons/sinfo-nodes-down-not-responding-low-memory",
         "tickets_and_daemons/windows-netadapterrdma-disabled",
-        "tickets_of_a_gpu_cloud/b200-roce-link-flap-new-nccl",
         "tickets_of_a_gpu_cloud/healthy-nccl-startup-scary-info",
         "tickets_of_a_gpu_cloud/lustre-o2iblnd-timed-out",
         "tickets_of_a_gpu_cloud/manual-nccl-ib-variables",

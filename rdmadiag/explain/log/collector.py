@@ -15,6 +15,7 @@ from rdmadiag.explain.log.evidence import (
     hear,
     inherit,
     listed,
+    of_flaps,
     of_layer,
     of_steps,
     recall,
@@ -417,6 +418,7 @@ class Collector:
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
         of_layer(groups, {*self._settings, *seen})
         of_steps(groups, seen)
+        of_flaps(groups, is_short=bool(self.whole))
         listed(groups, is_active=PORT_ACTIVE in self._settings)
         cut(groups)
         suspect(groups)

@@ -22,7 +22,7 @@ from rdmadiag.explain.log.kind import (
     MESSAGE,
     Kind,
 )
-from rdmadiag.explain.log.links import LINK_DOWN
+from rdmadiag.explain.log.links import CAME_BACK, LINK_DOWN
 from rdmadiag.explain.log.observed import COMPLAINT, HAS_WORKED, MANUAL
 from rdmadiag.explain.log.settings import (
     LISTED_DOWN,
@@ -220,6 +220,19 @@ def of_steps(groups: Iterable[Group], seen: Collection[str]) -> None:
             group.meaning = replace(meaning, causes=(*first, *last), next=look)
 
 
+def of_flaps(groups: Sequence[Group], *, is_short: bool) -> None:
+    """Of a few lines in which a link went and came back, that is why a transfer failed."""
+    if not is_short or not any(each.meaning.what == CAME_BACK for each in groups):
+        return
+    for group in groups:
+        meaning = group.meaning
+        if meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED:
+            first = stated("link-flaps")
+            rest = [each for each in meaning.causes if each.label != first.label]
+            look = tuple(dict.fromkeys((*remedy(first.label, "linux"), *meaning.next)))
+            group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES], next=look)
+
+
 SLOW: Final = frozenset({"gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable"})
 """What a job goes on with, more slowly."""
 
@@ -228,7 +241,7 @@ def with_observed(groups: Sequence[Group], seen: Collection[str]) -> list[Group]
     """Without how a program is started, of its manual; where nothing failed and somebody says that
     it is slow, what a note says of that is why.
     """
-    if MANUAL.issubset(seen):
+    if MANUAL in seen:
         usage = (stated("argument-refused"),)
         groups = [each for each in groups if each.meaning.causes[:1] != usage]
     if COMPLAINT in seen and all(each.meaning.kind is Kind.NOTE for each in groups):

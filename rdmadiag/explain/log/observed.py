@@ -1,6 +1,6 @@
 """What a short text shows of the job by the way, in lines that may be of anything.
 
->>> sorted(observed("step 120 | loss 2.1\nLink type       : IB"))
+>>> sorted(observed("step 120 | loss 2.1\\nLink type       : IB"))
 ['has-worked', 'on-infiniband']
 """
 
@@ -8,14 +8,15 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.settings import ON_INFINIBAND, ON_ROCE
+from rdmadiag.explain.log.source import is_manual
 from rdmadiag.late import late
 
 HAS_WORKED: Final = "has-worked"
 """The job has done steps of its work: how it was set up was right until then."""
 COMPLAINT: Final = "complaint"
 """Somebody says that it is slower than it should be."""
-MANUAL: Final = frozenset({"manual-synopsis", "manual-description"})
-"""Headings of a page of the manual."""
+MANUAL: Final = "manual"
+"""It is a page of the manual, or has one in it."""
 GID_INDEX_0: Final = "gid-index-0"
 """UCX sends to a link-local GID from row 0, the RoCE v1 row of a RoCE port."""
 
@@ -26,8 +27,6 @@ _OBSERVED: Final = {
         r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
     ),
     ON_ROCE: late(r"\bmlx\d_\d+:\d/RoCE\b|^\s*Link type\s+: Ethernet$"),
-    "manual-synopsis": late(r"^SYNOPSIS$"),
-    "manual-description": late(r"^(?:DESCRIPTION|OPTIONS)$"),
     GID_INDEX_0: late(r"\bsgix 0 dgid fe80:"),
     HAS_WORKED: late(
         r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
@@ -51,4 +50,5 @@ _OBSERVED: Final = {
 def observed(text: str) -> frozenset[str]:
     """Words of these, of a text of few lines."""
     lines = text.splitlines()
-    return frozenset(word for word, each in _OBSERVED.items() if any(map(each.search, lines)))
+    found = (word for word, each in _OBSERVED.items() if any(map(each.search, lines)))
+    return frozenset(found) | ({MANUAL} if is_manual(lines) else frozenset())

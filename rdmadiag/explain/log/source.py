@@ -1,4 +1,4 @@
-"""Whether a short text is source, and no log: what it names, no program has printed.
+"""Whether a short text is source or a manual, and no log: no program has printed what it names.
 
 >>> is_source(["qp = ibv_create_qp(pd, &attr);", "if (!qp) {", '    fail("create_qp");', "}"])
 True
@@ -28,6 +28,17 @@ _LOG: Final = late(
     r"|^[\w-]+@[\w-]+[:#$]|^\$ "
 )
 """A clock, a rank, a severity, a stack of calls, an address, a prompt: some of it was printed."""
+
+_HEADING: Final = late(
+    r"(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|RETURN VALUE|ERRORS|NOTES|ENVIRONMENT|EXAMPLES"
+    r"|SEE ALSO)$"
+)
+HEADINGS: Final = 2  # of a page of the manual
+
+
+def is_manual(lines: Sequence[str]) -> bool:
+    """Whether headings of man(7) stand in it."""
+    return len({each for each in lines if _HEADING.match(each)}) >= HEADINGS
 
 
 def is_source(lines: Sequence[str]) -> bool:
