@@ -320,8 +320,9 @@ def meetings(
 ) -> tuple[tuple[Meeting, ...], int]:
     """Of each family the addresses that share a subnet, or where none do all; of several those of
     ports of one name. Where addresses of `among` are an end's, those alone, and the one that the
-    other end's packets come from. Where packets between two of these leave by another source, that
-    is one more, within MOST_MEETINGS. With how many others are left out, beyond those.
+    other end's packets come from; beside these what an ICMP redirect is about. Where packets
+    between two of these leave by another source, that is one more, within MOST_MEETINGS. With how
+    many others are left out, beyond those.
     """
     ours = own_addresses(here.evidence, here.devices)
     theirs = own_addresses(there.evidence, there.devices)
@@ -333,6 +334,8 @@ def meetings(
     routed = [] if given else [*_to_named(ours, theirs, among, both[0])]
     routed += [] if given else [(a, b) for b, a in _to_named(theirs, ours, among, both[1])]
     given = given or ([] if routed else near)
+    routed += _to_named(ours, theirs, _redirected(here), both[0])
+    routed += [(a, b) for b, a in _to_named(theirs, ours, _redirected(there), both[1])]
     every = [*given, *routed]
     first = every[:MOST_MEETINGS]
     leaving = [(_source(ours, a, both[0].to(b.address)), b) for a, b in first]
@@ -378,6 +381,13 @@ def _to_named(
         own = next((each for each in ours if _version(each) == _version(other)), None)
         if other.address in among and own is not None:
             yield _source(ours, own, ways.to(other.address)), other
+
+
+def _redirected(end: HostEnd) -> frozenset[str]:
+    """Destinations that this host has learned another way to."""
+    routing = known(end.evidence.routing)
+    rows = (known(routing.routes) if routing else None) or ()
+    return frozenset(each.destination.partition("/")[0] for each in rows if each.is_redirected)
 
 
 def _source(ours: Sequence[OwnAddress], own: OwnAddress, route: PeerRoute) -> OwnAddress:

@@ -222,6 +222,16 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         two(),
         [("cm-no-device", "critical", "node1")],
     ),
+    "a redirect to what forwards nothing, of an address of no common subnet": (
+        one(
+            ways=(
+                Way("198.51.100.0/24", "eth0", "192.0.2.2"),
+                Way("198.51.100.2/32", "eth0", "192.0.2.77", flags=0x200 | 0x40000),
+            ),
+        ),
+        with_addresses(two(), "192.0.2.2/24", "198.51.100.2/24"),
+        [("cm-redirected", "warn", "node1")],
+    ),
     "an IPv6 source that the peer has no way back to, by a label": (
         with_addresses(
             one(address_labels=(("fd00:17::/64", 9), ("2001:db8::2/128", 9), *DEFAULT_LABELS)),

@@ -208,22 +208,27 @@ V6 = bytes.fromhex("fe80000000000000505400fffe000001")
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global", False, False)),
+        (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global", False, False, None, False)),
         (
             address((1, PEER), (2, V4), prefix=32),
-            Address("192.0.2.1", 32, "global", False, False, "192.0.2.9"),
+            Address("192.0.2.1", 32, "global", False, False, "192.0.2.9", False),
         ),
         (
             address((1, V6), family=10, prefix=64, scope=253),
-            Address("fe80::5054:ff:fe00:1", 64, "link", False, False),
+            Address("fe80::5054:ff:fe00:1", 64, "link", False, False, None, False),
         ),
-        (address((2, V4), scope=254), Address("192.0.2.1", 24, "host", False, False)),
-        (address((2, V4), scope=17), Address("192.0.2.1", 24, "17", False, False)),
+        (address((2, V4), scope=254), Address("192.0.2.1", 24, "host", False, False, None, False)),
+        (address((2, V4), scope=17), Address("192.0.2.1", 24, "17", False, False, None, False)),
     ],
     ids=["IPv4", "ours of a point-to-point link", "IPv6", "the host's scope", "another scope"],
 )
 def test_an_address_is_told_with_its_prefix_and_scope(message, expected):
     assert parse_addresses(message) == {7: (expected,)}
+
+
+def test_an_address_whose_preferred_lifetime_is_over_is_deprecated():
+    over = parse_addresses(address((2, V4), flags=0x20))  # IFA_F_DEPRECATED
+    assert over == {7: (Address("192.0.2.1", 24, "global", False, False, None, True),)}
 
 
 @pytest.mark.parametrize(
@@ -278,9 +283,9 @@ def test_a_healthy_machine_is_told_whole(memory_host, soon):
         "up",
     )
     assert eth0.addresses == (
-        Address("192.0.2.1", 24, "global", False, False),
-        Address("2001:db8::1", 64, "global", False, False),
-        Address("fe80::1", 64, "link", False, False),
+        Address("192.0.2.1", 24, "global", False, False, None, False),
+        Address("2001:db8::1", 64, "global", False, False, None, False),
+        Address("fe80::1", 64, "link", False, False, None, False),
     )
     assert found.netdev("eth1") is None
 

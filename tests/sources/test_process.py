@@ -166,9 +166,11 @@ def test_ipv6_addresses_are_grouped_by_interface():
 def test_a_row_of_ipv6_addresses_says_what_duplicate_detection_found():
     rows = INET6 + b"20010db8000000000000000000000066 03 40 00 c8     eth0\n"
     found = process.parse_if_inet6_rows(rows)
-    assert found["lo"] == (Address("::1", 128, "host", False, False),)
-    assert found["eth0"][0] == Address("fe80::5054:ff:fe00:1", 64, "link", False, False)
-    assert found["eth0"][2] == Address("2001:db8::66", 64, "global", True, True)
+    assert found["lo"] == (Address("::1", 128, "host", False, False, None, False),)
+    assert found["eth0"][0] == Address(
+        "fe80::5054:ff:fe00:1", 64, "link", False, False, None, False
+    )
+    assert found["eth0"][2] == Address("2001:db8::66", 64, "global", True, True, None, False)
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("cable-or-module", "link-flaps"), each.line)
         elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
             yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))
-        elif _OF_A_PRIORITY.fullmatch(name) and rise >= MANY:
-            yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
-        elif _OUT_OF_ORDER.fullmatch(name) and each.last >= MILLION:
+        elif (_OF_A_PRIORITY.fullmatch(name) and rise >= MANY) or (
+            _OUT_OF_ORDER.fullmatch(name) and each.last >= MILLION
+        ):
             yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
         elif _LOST.fullmatch(name) and rise >= MANY:
             yield Shown(("slow-path", "pause-storm", "cable-or-module"), each.line, False)

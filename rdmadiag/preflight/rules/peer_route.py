@@ -335,7 +335,7 @@ def cm_leaves_by_other_netdev(this: Rule, case: PeerCase) -> Iterator[Finding]:
         "https://docs.kernel.org/networking/ip-sysctl.html",
     ),
     remedy=(
-        "ip route get {peer}   # <redirected>, and by whom",
+        "ip route get {peer}   # redirected, and by whom",
         "sudo ip route flush cache   # the tables count again",
         "sudo sysctl -w net.ipv4.conf.all.accept_redirects=0",
         "sudo sysctl -w net.ipv4.conf.{netdev}.accept_redirects=0",

@@ -102,7 +102,8 @@ SIGNS: Final = (
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        r"^(?:[^ ]{0,200}/)?ibv_\w{1,16}_pingpong {4,}start a server and wait for connection\b"
+        r"^(?:[^ ]{0,200}/[\w.-]{0,32})?ibv_\w{1,16}_pingpong[\w.-]{0,32} {4,}"
+        r"start a server and wait for connection\b"
         rf"|^usage: (?:[^ ]{{0,200}}/)?{_TOOL}(?: \[ server-hostname \] \[ options \])?$"
         r"|^rping -s \[-[a-z]+\] \[",
         ("argument-refused",),
