@@ -557,7 +557,7 @@ def test_the_ipv6_source_of_a_record_is_the_kernels(
             do(each)
         for each in labels:
             do(f"ip addrlabel add {each}")
-            undone.callback(do, f"ip addrlabel del {each.rpartition(' label')[0]}")
+            undone.callback(do, f"ip addrlabel del {each}")
         _, live = rdmadiag_json("route", BOTH.peer)
         assert rdmadiag("snapshot", record, *LONGEST)[0] == 0
     _, recorded = rdmadiag_json("route", BOTH.peer, "--from", record)
