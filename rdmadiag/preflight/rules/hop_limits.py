@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDevFacts, known
-from rdmadiag.facts.routing import Route, RouteKind
+from rdmadiag.facts.routing import Route
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -74,7 +74,7 @@ def hop_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
         return
     found: dict[str, tuple[Limited, str]] = {}
     for row in routing.routes:
-        for hop in row.hops if row.kind is RouteKind.UNICAST else ():
+        for hop in row.hops:  # of a kind that was not read, too: unicast rows alone have gateways
             limit = limited(facts, hop.netdev, row) if hop.gateway else None
             if limit is not None and limit.most < _LEAST:
                 found.setdefault(limit.name, (limit, f"{row.destination} via {hop.gateway}"))

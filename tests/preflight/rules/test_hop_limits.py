@@ -7,6 +7,7 @@ import pytest
 
 from lab.machine import Machine
 from lab.routing import Way
+from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge
 from tests.preflight.rules.linux_machines import findings
 from tests.preflight.test_judge_route import host
@@ -65,3 +66,13 @@ def test_a_record_from_before_has_no_such_rule() -> None:
     verdict = judge(subject(V4).evidence())
     rules = {each.rule for each in (*verdict.findings, *verdict.skipped)}
     assert not rules & {"hop-limit-low", "xdp-at-port", "cgroup-limit-low"}
+
+
+def test_a_route_whose_kind_was_not_read_leads_by_its_gateway_all_the_same() -> None:
+    evidence = subject(V4, default_ttl=1).evidence()
+    routing = evidence.routing
+    assert not isinstance(routing, Missing)
+    assert not isinstance(routing.routes, Missing)
+    routes = tuple(replace(row, kind=Missing(Why.TIMEOUT, "late")) for row in routing.routes)
+    found = judge(replace(evidence, routing=replace(routing, routes=routes))).findings
+    assert "hop-limit-low" in {each.rule for each in found}
