@@ -67,10 +67,18 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("pause-storm",), each.line)
         elif _PAUSED.fullmatch(name) and each.is_paused:
             yield Shown(("pause-storm", "slow-path"), each.line)
-    for (_, _, name), each in read.items():
+    bad = Counter(
+        (host, device)
+        for (host, device, name), each in read.items()
+        if _OF_THE_CABLE.fullmatch(name) and each.last >= FEW
+    )
+    for (host, device, name), each in read.items():
         rise = each.last - each.first
-        if (_OF_THE_CABLE.fullmatch(name) and rise >= FEW) or each.last == _SATURATED.get(name):
+        if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:
             yield Shown(("cable-or-module", "link-flaps"), each.line)
+        elif each.last == _SATURATED.get(name):
+            # Nobody knows since when: sure where others of the same port have counted, too.
+            yield Shown(("cable-or-module", "link-flaps"), each.line, bad[host, device] > 1)
         elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
             yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))
         elif (_OF_A_PRIORITY.fullmatch(name) and rise >= MANY) or (

@@ -124,17 +124,22 @@ _NONE: Final = late(r"\s*No (?:IB|RDMA) devices? found")
 _NONE_OF_NCCL: Final = late(r".*\bNET/IB : No device found")
 
 
+_HAS_ONE: Final = late(r".*\b(?:ibstat|ibv_devinfo|ibdev2netdev|mlx\d_\d+|rocep\d\w*|bnxt_re\d+)\b")
+"""That the host has a device: NCCL says the same of one that has none, and goes by sockets."""
+
+
 def _of_containers(several: Sequence[Part]) -> Iterator[Shown]:
     """A container that was given no node, or none of those that sysfs shows in it."""
-    started = False
     shown = {part.host for part in several if _CLASS.match(part.command) and _devices(part)}
+    every = [line.text for part in several for line in part.lines]
+    has_one = any(_HAS_ONE.match(text) for text in every)
+    started = False
     for part in several:
         started = started or _RUN.match(part.command) is not None
         for line in part.lines:
             none = _NONE.match(line.text)
-            if (none and part.host in shown) or (
-                started and (none or _NONE_OF_NCCL.match(line.text))
-            ):
+            of_nccl = has_one and _NONE_OF_NCCL.match(line.text)
+            if (none and part.host in shown) or (started and (none or of_nccl)):
                 causes = ("container-without-device", "uverbs-node-missing", "provider-missing")
                 yield Shown(causes, line)
 

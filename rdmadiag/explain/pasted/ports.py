@@ -121,13 +121,13 @@ def _listed(several: Sequence[Part]) -> Iterator[_Port]:
 
 
 def _of_lanes(several: Sequence[Part]) -> Iterator[Shown]:
-    """One of many that has fewer lanes than the others, at their speed."""
+    """One of many with fewer lanes than the others, at their speed; or one end of a splitter."""
     rows = [found for part in several for line in part.lines if (found := _lanes(line))]
     several_lanes = Counter(lanes for _, lanes, _ in rows)
     usual, often = several_lanes.most_common(1)[0] if rows else (0, 0)
     few = [line for line, lanes, _ in rows if lanes < usual]
-    if few and often > MOST * len(few) and len({speed for _, _, speed in rows}) == 1:
-        yield Shown(("cable-or-module", "slow-path"), few[0])
+    if len(few) == 1 and often > MOST and len({speed for _, _, speed in rows}) == 1:
+        yield Shown(("cable-or-module", "slow-path"), few[0], False)
 
 
 def _lanes(line: Line) -> tuple[Line, int, str] | None:

@@ -85,7 +85,10 @@ def test_a_loop_that_waits_reads_one_device_again() -> None:
 def test_a_counter_of_errors_that_cannot_rise_any_more() -> None:
     row = "{}:..............{}\n"
     text = f"{ON_N1}perfquery -C mlx5_0\n"
-    assert first(text + row.format("SymbolErrorCounter", 0xFFFF)) == ("cable-or-module", 2, True)
+    alone = text + row.format("SymbolErrorCounter", 0xFFFF)
+    assert first(alone) == ("cable-or-module", 2, False)
+    others = row.format("PortRcvErrors", 1822) + row.format("LinkErrorRecoveryCounter", 41)
+    assert first(alone + others) == ("cable-or-module", 2, True)
     assert first(text + row.format("SymbolErrorCounter", 0xFFFE)) is None
     assert first(text + row.format("PortXmitWait", 0xFFFF)) is None
 

@@ -82,7 +82,8 @@ def test_a_device_of_iwarp_and_one_of_roce_do_not_connect() -> None:
 def test_one_port_of_many_with_fewer_lanes() -> None:
     rows = [f"mlx5_{n} 4: ACTIVE 400 Gb/sec (4X NDR)\n" for n in range(5)]
     half = "mlx5_6 4: ACTIVE 200 Gb/sec (2X NDR)\n"
-    assert first("".join([*rows[:4], half])) == ("cable-or-module", 5, True)
+    assert first("".join([*rows[:4], half])) == ("cable-or-module", 5, False)
+    assert first("".join([*rows, half, half])) is None  # two ends of a splitter, of a design
     assert first("".join(rows)) is None
     assert first("".join([*rows[:3], half])) is None  # too few to say what is usual
     assert first("".join([*rows[:4], half.replace("2X NDR", "4X HDR")])) is None
