@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rdmadiag.facts.address import packed_ipv6
 from rdmadiag.host import netlink
 from rdmadiag.redact.addresses import Addresses
 from rdmadiag.redact.packet_filter import Rules
@@ -74,6 +75,14 @@ _ROUTE: Final = {
     18: VIA,
 }
 _ADDRESS_LABEL: Final = {1: LABELLED, 2: RAW}
+_LABELS_OF_EVERY_HOST: Final = frozenset(
+    (packed_ipv6(address), length)
+    for address, length in (
+        *(("::", 0), ("::1", 128), ("::", 96), ("::ffff:0:0", 96), ("fc00::", 7), ("fec0::", 10)),
+        *(("2002::", 16), ("3ffe::", 16), ("2001::", 32), ("2001:10::", 28)),
+    )
+)
+"""Of net/ipv6/addrlabel.c: they say nothing of a host."""
 _NEIGHBOUR: Final = {1: ADDRESS, 2: HARDWARE, **_raw(3, 4, 8, 9)}
 _NEIGHBOUR_TABLE: Final = {1: RAW, 6: _raw(1, 9, 10, 11)}
 _RULE: Final = {
@@ -250,7 +259,7 @@ class Messages:
         if how in (NETWORK, SOURCE_NETWORK):
             return self._network(raw, head[1 if how is NETWORK else 2])
         if how is LABELLED:
-            return self._network(raw, head[2])
+            return raw if (raw, head[2]) in _LABELS_OF_EVERY_HOST else self._network(raw, head[2])
         return of_length[how](raw)
 
     def _string(self, raw: bytes) -> bytes:

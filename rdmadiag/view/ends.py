@@ -193,6 +193,7 @@ def routed_without_device(near: HostEnd, far: HostEnd) -> tuple[tuple[str, str],
         row.destination.partition("/")[0]
         for row in rows
         if row.kind is RouteKind.UNICAST
+        and not row.is_cached
         and length_of(row.destination) == (128 if ":" in row.destination else 32)
     }
     there = ((address, named(near=far, far=near, address=address)) for address in sorted(whole))
@@ -432,9 +433,11 @@ class _Ways:
         """Whether packets to the address have this IPv6 source, and no route says so."""
         way, routing = self.to(address), known(self._near.evidence.routing)
         rows = (known(routing.routes) if routing else None) or ()
+        if ":" not in mine.address:
+            return False
         of_rows = {(each.destination, each.table, each.source) for each in rows}
         given = (way.prefix, way.table, mine.address) in of_rows
-        return ":" in mine.address and way.source == mine.address and not given
+        return way.source == mine.address and not given
 
     def towards(self, mine: OwnAddress, far: HostEnd, theirs: OwnAddress) -> Towards:
         near, routing = self._near, self._near.evidence.routing

@@ -104,6 +104,7 @@ class _Table:
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], list[Route]] = {}  # by length and leading bits
         self._lengths: set[int] = set()
+        self._learned: dict[str, tuple[Route, Route]] = {}  # by destination, with its parent
 
     def add(self, row: Route) -> None:
         own, bits = _packed(row.destination.partition("/")[0])
@@ -111,8 +112,16 @@ class _Table:
         if 0 <= length <= bits and bits:  # else of an edited report: it holds nothing
             self._lengths.add(length)
             rows = self._rows.setdefault((length, own >> (bits - length)), [])
-            # What was learned of a destination comes before the row that it was learned by.
-            insort(rows, row, key=lambda each: (not each.is_cached, each.metric))
+            insort(rows, row, key=lambda each: each.metric)
+
+    def learn(self, row: Route, parent: Route) -> None:
+        """What an ICMP message said of one destination; a dump has it behind the row it is of."""
+        self._learned[row.destination.partition("/")[0]] = row, parent
+
+    def learned(self, flow: Flow, parent: Route) -> Route | None:
+        """Of the flow's destination, where this row leads there."""
+        row, of = self._learned.get(flow.destination, (None, None))
+        return row if of is parent else None
 
     def fitting(self, flow: Flow) -> Iterator[Route]:
         """The rows of the flow, the longest prefix first, then the lowest metric."""
@@ -130,9 +139,14 @@ class RouteTables:
         self._facts = facts
         self._rules = sorted(known(facts.rules) or (), key=lambda each: each.priority)
         self._tables: dict[tuple[int, int], _Table] = {}
+        last: dict[tuple[int, int], Route] = {}
         for route in known(facts.routes) or ():
             key = _version(route.destination), route.table
-            self._tables.setdefault(key, _Table()).add(route)
+            if not route.is_cached:
+                self._tables.setdefault(key, _Table()).add(route)
+                last[key] = route
+            elif key in last:
+                self._tables[key].learn(route, last[key])
 
     def lookup(self, flow: Flow) -> Way | NoWay | Missing:
         """By which row the flow leaves, why by none, or why the tables do not decide it."""
@@ -247,6 +261,9 @@ def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Mis
         hops = tuple(_hops(row, table, flow))
         if not hops:
             continue
+        # Of several hops it was learned by one, and which is not said.
+        learned = table.learned(flow, row) if len(hops) == 1 else None
+        hops = learned.hops if learned and learned.hops else hops
         least = rule.suppressed_length if rule else None
         if least is not None and length_of(row.destination) <= least:
             return None
@@ -257,7 +274,7 @@ def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Mis
             row.destination,
             row.table,
             rule.priority if rule else None,
-            is_redirected=row.is_redirected,
+            is_redirected=learned is not None and learned.is_redirected,
         )
     return None
 
@@ -273,12 +290,12 @@ def _hops(row: Route, table: _Table, flow: Flow) -> Iterator[Hop]:
     """Those of the row that are in use; IPv6 shows siblings of one metric as rows of their own."""
     same = [row]
     if ":" in row.destination and row.hops and row.hops[0].gateway:
-        key = (row.destination, row.metric, row.kind, row.from_prefix, row.is_cached)
+        key = (row.destination, row.metric, row.kind, row.from_prefix)
         same += [
             each
             for each in table.fitting(flow)
             if each is not row
-            and (each.destination, each.metric, each.kind, each.from_prefix, each.is_cached) == key
+            and (each.destination, each.metric, each.kind, each.from_prefix) == key
             and each.hops
             and each.hops[0].gateway
         ]

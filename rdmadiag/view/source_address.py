@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from rdmadiag.facts import Address, Missing
+from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.routing import AddressLabel
 from rdmadiag.view.routing import holds, in_common, length_of
 
@@ -14,7 +14,7 @@ def preferred_source(
     labels: Sequence[AddressLabel] | Missing,
     netdev: str,
 ) -> str | Missing | None:
-    """Among those of the netdev by which the flow leaves; None where it has none.
+    """Of those of the netdev by which the flow leaves; None where it has none.
 
     IPv4: the first that is of the gateway's subnet, else the first (inet_select_addr). IPv6: RFC
     6724 as ipv6_dev_get_saddr has it, without mobility and temporary addresses (use_tempaddr).
@@ -44,10 +44,15 @@ def _ipv4(own: Sequence[Address], gateway: str | None) -> str | None:
 def _ipv6(
     own: Sequence[Address], destination: str, labels: Sequence[AddressLabel] | Missing, netdev: str
 ) -> str | Missing | None:
-    """Rules 2, 3, 6 and 8; of what they leave the first."""
+    """Rules 2, 3, 6 and 8; of what they leave the first. Missing where none fits by 2 and 3."""
     linked = holds("fe80::/10", destination)
-    fitting = [each for each in own if (each.scope == "link") == linked] or own
-    fitting = [each for each in fitting if each.deprecated is not True] or fitting
+    if not own:
+        return None
+    fitting = [
+        each for each in own if (each.scope == "link") == linked and each.deprecated is not True
+    ]
+    if not fitting:  # rules 2 and 3 come before rule 5, the netdev
+        return Missing(Why.UNSUPPORTED, "an address of another netdev, or one that fits less")
     if len(fitting) > 1 and not linked:
         if isinstance(labels, Missing):
             return labels

@@ -115,6 +115,7 @@ MISSED: Final = frozenset(
         "tickets_of_a_gpu_cloud/lustre-o2iblnd-timed-out",
         "tickets_of_a_gpu_cloud/manual-nccl-ib-variables",
         "tickets_of_a_gpu_cloud/mi355x-ionic-error12-one-nic",
+        "tickets_of_a_gpu_cloud/roce-counters-drops-no-pfc",
         "trackers_and_forums/homelab-slow-pcie-x4",
         "trackers_and_forums/man-ibv-modify-qp-excerpt",
         "users_of_gpus/healthy-ray-status-kuberay-two-workers",

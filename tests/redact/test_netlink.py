@@ -1,5 +1,6 @@
 """Netlink replies made anew: what each kind of attribute becomes, and what is left out."""
 
+import socket
 import struct
 
 import pytest
@@ -111,6 +112,13 @@ def test_labels_of_addresses_keep_their_length_and_no_address() -> None:
     assert found[2] == bytes(4)
     assert found[1][8:] == bytes(8)
     assert found[1][:8] != prefix[:8]
+
+
+def test_labels_that_every_host_has_stay_as_they_are() -> None:
+    for address, length in (("fec0::", 10), ("2001::", 32), ("::ffff:0:0", 96)):
+        raw = socket.inet_pton(socket.AF_INET6, address)
+        head = bytes((10, 0, length)) + bytes(9)
+        assert attributes("route-getaddrlabel", head, netlink.attribute(1, raw)) == {1: raw}
 
 
 def of_info(*info: bytes) -> dict[int, bytes]:

@@ -55,7 +55,6 @@ ON_ETH1 = tuple(replace(each, netdev="eth1") for each in OF_A_SITE[:2]) + LABELS
     ("own", "labels", "destination", "found"),
     [
         pytest.param((ONE, OLD_TWO), LABELS, "2001:db8:2::9", ONE, id="3: none that is deprecated"),
-        pytest.param((OLD_TWO,), LABELS, "2001:db8:2::9", OLD_TWO, id="3: it is the only one"),
         pytest.param((UNIQUE, ONE), LABELS, "2001:db8:2::9", ONE, id="6: a global one"),
         pytest.param((ONE, UNIQUE), LABELS, "fd00:18::9", UNIQUE, id="6: a unique local one"),
         pytest.param((TWO, UNIQUE), OF_A_SITE, "2001:db8:2::9", UNIQUE, id="6: a site's own label"),
@@ -74,6 +73,12 @@ def test_a_rule_of_rfc_6724_decides(
     own: tuple[Address, ...], labels: tuple[AddressLabel, ...], destination: str, found: Address
 ) -> None:
     assert preferred_source(own, destination, None, labels, "eth0") == found.address
+
+
+def test_where_none_of_the_netdevs_own_fits_another_netdevs_may() -> None:
+    for own in ((OLD_TWO,), (LINK,), (LINK, OLD_TWO)):
+        found = preferred_source(own, "2001:db8:2::9", None, LABELS, "eth0")
+        assert isinstance(found, Missing)
 
 
 def test_where_labels_may_decide_and_were_not_read_it_is_not_known() -> None:

@@ -32,7 +32,7 @@ _OBSERVED: Final = {
         r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
         r"(?:\bloss\b|\bdt ?=|\bit/s|\btok(?:en)?s?/s)"
         r"|\bSeqNum=\d{4,}|\b(?:loss|lm_loss)[ :=]+\d+\.\d+.{0,40}\bstep[ :=]+\d{2,}"
-        r"|\| *\d{3,}/\d{3,} \[\d+:\d\d",
+        r"|\b(?:epoch|train(?:ing)?|steps?)\b.{0,60}\| *\d{3,}/\d{3,} \[\d+:\d\d",
         re.IGNORECASE,
     ),
     COMPLAINT: late(
@@ -47,8 +47,25 @@ _OBSERVED: Final = {
 }
 
 
+_OF_SPEED: Final = late(
+    r"\ball_?reduce|\bbus ?bw\b|\bbandwidth\b|\bthroughput\b|\bspeed\b|\bstep time\b"
+    r"|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)?\b|\bsamples\b|\btok(?:en)?s?/s",
+    re.IGNORECASE,
+)
+_PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)
+
+
+def _by_somebody(line: str) -> bool:
+    """Whether a line of complaint is of a person, and of speed."""
+    return _OF_SPEED.search(line) is not None and _PRINTED.search(line) is None
+
+
 def observed(text: str) -> frozenset[str]:
     """Words of these, of a text of few lines."""
     lines = text.splitlines()
-    found = (word for word, each in _OBSERVED.items() if any(map(each.search, lines)))
+    found = (
+        word
+        for word, each in _OBSERVED.items()
+        if any(each.search(line) and (word != COMPLAINT or _by_somebody(line)) for line in lines)
+    )
     return frozenset(found) | ({MANUAL} if is_manual(lines) else frozenset())

@@ -29,16 +29,16 @@ _LOG: Final = late(
 )
 """A clock, a rank, a severity, a stack of calls, an address, a prompt: some of it was printed."""
 
-_HEADING: Final = late(
-    r"(?:NAME|SYNOPSIS|DESCRIPTION|OPTIONS|RETURN VALUE|ERRORS|NOTES|ENVIRONMENT|EXAMPLES"
-    r"|SEE ALSO)$"
-)
-HEADINGS: Final = 2  # of a page of the manual
+_SYNOPSIS: Final = frozenset({"SYNOPSIS"})
+_BELOW: Final = frozenset({"DESCRIPTION", "OPTIONS"})
 
 
 def is_manual(lines: Sequence[str]) -> bool:
-    """Whether headings of man(7) stand in it."""
-    return len({each for each in lines if _HEADING.match(each)}) >= HEADINGS
+    """Whether headings of man(7) stand in it, and nothing that a program has printed."""
+    headings = {each for each in lines if each.isupper()}
+    if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(_BELOW):
+        return False
+    return not any(_LOG.search(each) for each in lines)
 
 
 def is_source(lines: Sequence[str]) -> bool:

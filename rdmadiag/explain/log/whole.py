@@ -22,7 +22,7 @@ from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
-from rdmadiag.explain.log.source import is_manual, is_source
+from rdmadiag.explain.log.source import is_source
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 from rdmadiag.late import late
 
@@ -51,7 +51,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     if not lines or not needs_look(collector, lines):
         return
     said = [line for _, line in lines]
-    if is_source(said) or is_manual(said):
+    if is_source(said):
         collector.forget_what_is_not_understood()
         return
     from rdmadiag.explain.log.learned import trouble

@@ -29,8 +29,6 @@ _STORM: Final = late(r"[rt]x_pause_storm_(?:warning|error)_events")
 _STORM_ENDED: Final = late(r"[rt]x_pause_storm_error_events")
 _PAUSED: Final = late(r"[rt]x_(?:prio\d|global)_pause_duration")
 _OF_A_PRIORITY: Final = late(r"rx_prio\d_discards")
-_OUT_OF_ORDER: Final = late(r"out_of_sequence|packet_seq_err|implied_nak_seq_err")
-"""What a RoCE network that drops packets makes of the ones behind them."""
 _LOST: Final = late(
     r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
     r"|implied_nak_seq_err"
@@ -40,7 +38,6 @@ _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 FEW: Final = 10  # errors of a link, below which nothing is said
 OFTEN: Final = 50  # losses of a link since the driver started
 MANY: Final = 100  # packets
-MILLION: Final = 1_000_000  # packets since the driver started
 PAUSED: Final = 0.3  # of the time between two readings
 MICROSECOND: Final = 1e-6
 
@@ -81,9 +78,7 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("cable-or-module", "link-flaps"), each.line, bad[host, device] > 1)
         elif _OF_FLAPS.fullmatch(name) and (rise or each.last >= OFTEN):
             yield Shown(("link-flaps", "cable-or-module", "link-lost"), each.line, bool(rise))
-        elif (_OF_A_PRIORITY.fullmatch(name) and rise >= MANY) or (
-            _OUT_OF_ORDER.fullmatch(name) and each.last >= MILLION
-        ):
+        elif _OF_A_PRIORITY.fullmatch(name) and rise >= MANY:
             yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
         elif _LOST.fullmatch(name) and rise >= MANY:
             yield Shown(("slow-path", "pause-storm", "cable-or-module"), each.line, False)

@@ -10,12 +10,13 @@ from rdmadiag.late import late
 
 _WHOLE: Final = late(
     r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?)$"
-    r"|(?:srun (?:\S+ )*)?ibstat -l$"
+    r"|(?P<alone>(?:srun (?:\S+ )*)?ibstat -l)$"
 )
 _LISTED: Final = late(
     r"\s*(?:\d+: )?(?:link )?([a-z]\w*?)"
-    r"(?:/\d+ state |: node_type |\s+[0-9a-f]{16}$| port \d+ ==>|\s*$)"
+    r"(?:/\d+ state |: node_type |\s+[0-9a-f]{16}$| port \d+ ==>)"
 )
+_ALONE: Final = late(r"\s*([a-z]\w*)\s*$")
 _NAMES: Final = late(
     r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?[=]?([\w:,.-]+)"
 )
@@ -52,8 +53,9 @@ def of_names(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_devices(several: Sequence[Part]) -> Iterator[Shown]:
     listed: dict[str, set[str]] = {}
     for part in several:
-        if _WHOLE.match(part.command):
-            found = (_LISTED.match(line.text) for line in part.lines)
+        if whole := _WHOLE.match(part.command):
+            row = _ALONE if whole["alone"] else _LISTED
+            found = (row.match(line.text) for line in part.lines)
             listed.setdefault(part.host, set()).update(each[1] for each in found if each)
     for part in several:
         there = listed.get(part.host)
@@ -128,20 +130,31 @@ _HAS_ONE: Final = late(r".*\b(?:ibstat|ibv_devinfo|ibdev2netdev|mlx\d_\d+|rocep\
 """That the host has a device: NCCL says the same of one that has none, and goes by sockets."""
 
 
+_IN_ONE: Final = late(r"\b(?:docker|podman|kubectl|enroot|container|apptainer)\b|^[0-9a-f]{12} ")
+"""That what is shown may be of a container: its words, or a host's name that is its number."""
+_STAYS: Final = late(r".* -\w*t\w* .*\b(?:ba|z|da)?sh\s*$")
+"""A shell in a container: what follows is of it."""
+
+
 def _of_containers(several: Sequence[Part]) -> Iterator[Shown]:
     """A container that was given no node, or none of those that sysfs shows in it."""
     shown = {part.host for part in several if _CLASS.match(part.command) and _devices(part)}
     every = [line.text for part in several for line in part.lines]
     has_one = any(_HAS_ONE.match(text) for text in every)
-    started = False
+    in_one = any(map(_IN_ONE.search, (*every, *(f"{p.host} {p.command}" for p in several))))
+    outside = None
     for part in several:
-        started = started or _RUN.match(part.command) is not None
+        runs = _RUN.match(part.command) and not part.command.rstrip().endswith("\\")
+        if runs and _STAYS.match(part.command):
+            outside = part.host
+        inside = runs or (outside is not None and part.host != outside)
         for line in part.lines:
             none = _NONE.match(line.text)
-            of_nccl = has_one and _NONE_OF_NCCL.match(line.text)
-            if (none and part.host in shown) or (started and (none or of_nccl)):
-                causes = ("container-without-device", "uverbs-node-missing", "provider-missing")
-                yield Shown(causes, line)
+            if inside and (none or (has_one and _NONE_OF_NCCL.match(line.text))):
+                yield Shown(("container-without-device", "uverbs-node-missing"), line)
+            elif none and part.host in shown:
+                causes = ("uverbs-node-missing", "container-without-device")
+                yield Shown(causes[::-1] if in_one else causes, line)
 
 
 def _devices(part: Part) -> bool:

@@ -10,6 +10,7 @@ _ENDED: Final = late(
     r".*?([\w.-]+):\d+:\d+ \[\d+\].*\bGot completion from peer ([\d.]+)<\d+> with status=12\b"
     r".*\blocalGid (\S+)"
 )
+_SAYS: Final = late(r"([\w.-]{1,64}):\d+:\d+ \[\d+\] ")
 ENDS, RAILS = 2, 3
 
 
@@ -22,5 +23,8 @@ def of_peers(several: Sequence[Part]) -> Iterator[Shown]:
         if (found := _ENDED.match(line.text))
     ]
     hosts, peers, gids = ({found[place] for found, _ in rows} for place in (1, 2, 3))
+    speak = {found[1] for part in several for e in part.lines if (found := _SAYS.match(e.text))}
+    if speak - hosts:
+        return  # perhaps the peer itself, with the reason
     if len(peers) == 1 and len(hosts) >= ENDS and len(gids) >= RAILS:
         yield Shown(("peer-host-down", "peer-gone"), rows[0][1])

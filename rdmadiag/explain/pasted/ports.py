@@ -138,31 +138,41 @@ def _lanes(line: Line) -> tuple[Line, int, str] | None:
 def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
     """Of active ports of Ethernet, where two hosts have different ones."""
     of = [each for each in listed if each.is_active and each.layer == "Ethernet"]
-    hosts = {each.host: each.active_mtu for each in of if each.active_mtu}
+    # An active MTU that is none is printed as "invalid MTU (0)".
+    known = (each for each in of if each.active_mtu and each.active_mtu.value[:1].isdecimal())
+    hosts = {each.host: each.active_mtu for each in known if each.active_mtu}
     if len({mtu.value for mtu in hosts.values()}) > 1:
         least = min(hosts.values(), key=lambda mtu: int(mtu.value.split()[0]))
         yield Shown(("mtu-mismatch", "mtu-too-large"), least.line)
 
 
 def _of_two_mtus(several: Sequence[Part]) -> Iterator[Shown]:
-    """Of one device, listed twice by the same command: of two hosts whose prompts say nothing."""
-    seen: dict[str, str] = {}
+    """Of one device, listed by the same command at two hosts, by their prompts or by a remark."""
+    seen: dict[str, tuple[str, str]] = {}
     for part in several:
         command = part.command.partition("|")[0].strip()
         rows = ((line, _MTU.match(line.text)) for line in part.lines)
         line, found = next((each for each in rows if each[1]), (None, None))
         if line is None or found is None or not command.startswith("ibv_devinfo -d"):
             continue
-        if seen.setdefault(command, found[1]) != found[1]:
+        where = f"{part.host} {part.command}"
+        mtu, first = seen.setdefault(command, (found[1], where))
+        if mtu != found[1] and first != where:
             yield Shown(("mtu-mismatch", "mtu-too-large"), line)
 
 
 def _of_guids(several: Sequence[Part]) -> Iterator[Shown]:
     """A device without a GUID whose port is down: a virtual function that nobody has set up."""
     for part in several:
-        zero = next((line for line in part.lines if _NO_GUID.match(line.text)), None)
-        if zero and any(_DOWN.match(line.text) for line in part.lines):
-            yield Shown(("guid-zero", "port-down"), zero)
+        zero = None
+        for line in part.lines:
+            if _DEVICE.match(line.text):
+                zero = None
+            elif _NO_GUID.match(line.text):
+                zero = zero or line
+            elif zero and _DOWN.match(line.text):
+                yield Shown(("guid-zero", "port-down"), zero)
+                break
 
 
 def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:

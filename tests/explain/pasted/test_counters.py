@@ -91,9 +91,3 @@ def test_a_counter_of_errors_that_cannot_rise_any_more() -> None:
     assert first(alone + others) == ("cable-or-module", 2, True)
     assert first(text + row.format("SymbolErrorCounter", 0xFFFE)) is None
     assert first(text + row.format("PortXmitWait", 0xFFFF)) is None
-
-
-def test_millions_of_packets_out_of_order_are_dropped_by_a_network() -> None:
-    text = f"{ON_N1}cat hw_counters/*\nout_of_sequence {{}}\nrnr_nak_retry_err 0\n"
-    assert first(text.format(4411872)) == ("traffic-not-lossless", 2, False)
-    assert first(text.format(44118)) is None

@@ -79,13 +79,20 @@ def test_a_list_of_names_alone_is_of_ibstat() -> None:
 
 
 def test_a_container_that_was_given_no_node() -> None:
-    started = f"{ON_N1}docker run --gpus all {{}}pytorch bash\n"
+    started = f"{ON_N1}docker run --gpus all {{}}-it pytorch bash\nroot@n1c:/w# ./run\n"
     none = "n1:412:601 [0] NCCL INFO NET/IB : No device found.\n"
     assert first(started.format("") + none) is None  # as on a host without RDMA
     none += "ibstat on the host says Active\n"
-    assert first(started.format("") + none) == ("container-without-device", 2, True)
+    assert first(started.format("") + none) == ("container-without-device", 3, True)
     for each in ("--privileged ", "--device=/dev/infiniband ", "-v /dev/infiniband:/x "):
         assert first(started.format(each) + none) is None
     inside = "root@3f1c:/w# ls /sys/class/infiniband\nmlx5_0  mlx5_1\nroot@3f1c:/w# ibv_devinfo\n"
-    assert first(f"{inside}No IB devices found\n") == ("container-without-device", 4, True)
+    assert first(f"{inside}No IB devices found\n") == ("uverbs-node-missing", 4, True)
+    numbered = inside.replace("root@3f1c:", "root@3f1c2a99d0b7:")
+    assert first(f"{numbered}No IB devices found\n") == ("container-without-device", 4, True)
     assert first(f"{inside.replace('mlx5_0  mlx5_1', '')}No IB devices found\n") is None
+
+    after = f"{started.format('')}{ON_N1}ibv_devinfo\nNo IB devices found\n"
+    assert first(after) is None  # the container was left
+    more = f"{ON_N1}docker run --gpus all \\\n--privileged pytorch ibv_devinfo\n"
+    assert first(f"{more}No IB devices found\n") is None
