@@ -518,6 +518,12 @@ def test_a_pingpong_that_reaches_nobody_is_a_failure_and_another_programs_words_
         ("ibv_modify_qp to RTR failed: errno 110, gid index 3", "peer-unreachable"),
         ("ibv_modify_qp failed: Invalid argument, local GID fe80::1, remote GID fe80::2, RTR",
          "gid-not-an-address"),
+        ("ibv_modify_qp failed with 110 Connection timed out, remote GID ::ffff:169.254.1.178",
+         "gid-does-not-route"),
+        ("[  124.298598] isert: isert_create_qp: rdma_create_qp failed for cma_id -12",
+         "qp-too-large"),
+        ("kfi_cxi - kcxi_dev_ready:93: kCXI Device Index (0) Fabric (1): Retry handler not running",
+         "helper-service-down"),
     ],
 )  # fmt: skip
 def test_what_the_line_says_of_the_object_decides_which_cause_is_first(

@@ -181,10 +181,10 @@ ROWS: Final = (
     ),
     Cause(
         "helper-service-down",
-        "a service that it needs does not run or does not answer: ibacm, iwpmd, or the SHARP "
-        "aggregation manager",
+        "a service that it needs does not run or does not answer: ibacm, iwpmd, Slingshot's "
+        "cxi_rh, or the SHARP aggregation manager",
         linux=(
-            "systemctl status ibacm iwpmd --no-pager",
+            "systemctl status ibacm iwpmd 'cxi_rh@*' --no-pager",
             "systemctl status sharp_am --no-pager   # on the host of the subnet manager",
         ),
     ),

@@ -173,6 +173,8 @@ def by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
 
 _ONE_A_PEER: Final = frozenset({"mooncake", "libfabric", "openmpi"})
 """Programs that make a queue pair for each peer, as they meet it: many, long after the start."""
+_OF_A_MODULE: Final = late(r"(?:^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: ).{0,80}\brdma_create_qp\b")
+"""A queue pair of the kernel's own (iSER, NVMe, NFS): limits of a process do not hold for it."""
 _KEY_OF_MEMORY: Final = late(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IGNORECASE)
 """mlx5_ib, of keys that its firmware gives: the pages are pinned before."""
 
@@ -181,6 +183,8 @@ def by_object(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """What the line says of the object decides between the causes of one errno."""
     if found.stage is Stage.CREATE_QP and found.errno == _ENOMEM and found.tool in _ONE_A_PEER:
         return first(several, "qp-exhausted")
+    if found.errno == _ENOMEM and _OF_A_MODULE.search(found.text):
+        return last(first(several, "qp-too-large"), "memlock")
     if found.stage is Stage.REG_MR and _KEY_OF_MEMORY.search(found.text):
         return last(first(several, "mr-exhausted"), "memlock")
     if found.stage is Stage.OPEN and found.errno == _ENOENT and _CLASS.search(found.text):
@@ -310,6 +314,9 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
         return unique([families, *several]) if found.errno in (None, EINVAL) else several
     if here is not None and here.scope is Scope.LINK_LOCAL:
         return _of_link_local(several, found.errno)
+    is_apart = _is_self_given(there) and not _is_self_given(here)
+    if found.errno in _UNANSWERED and is_apart:
+        return unique([stated("gid-does-not-route"), stated("subnets-differ"), *several])
     if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:
         return unique([stated("gid-does-not-route"), *several])
     if found.errno == _TIMED_OUT and here and there and _are_apart(here, there):
@@ -321,6 +328,11 @@ def _are_apart(here: Gid, there: Gid) -> bool:
     """Whether two IPv4 addresses differ in more than the last byte: of two subnets, mostly."""
     several = here.is_ipv4_mapped, there.is_ipv4_mapped
     return all(several) and here.raw[:-1] != there.raw[:-1]
+
+
+def _is_self_given(gid: Gid | None) -> bool:
+    """Of 169.254.0.0/16, which hosts without DHCP give themselves (RFC 3927)."""
+    return gid is not None and gid.is_ipv4_mapped and gid.raw[12:14] == bytes((169, 254))
 
 
 _TIMED_OUT: Final = 110

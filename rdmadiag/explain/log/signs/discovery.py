@@ -52,7 +52,7 @@ SIGNS: Final = (
         "interface-open-failed",
         Kind.FAILURE,
         Stage.OPEN,
-        r"uct_iface_open.{0,60}(?:fail|error)",
+        r"uct_iface_open(?!\(tcp).{0,60}(?:fail|error)",
         ("no-usable-gid", "netdev-in-other-netns", "port-down"),
         (GIDS, DEVICES, ADDRESSES),
     ),
