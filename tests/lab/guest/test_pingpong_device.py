@@ -95,7 +95,7 @@ def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
     rxe_pair: Pair, attempts: Attempts, run: Run
 ) -> None:
     with unchanged():
-        attempt = running(attempts, "--bytes=1048576", "--iterations=400")
+        attempt = running(attempts, "--bytes=1048576", "--iterations=200", deadline=40.0)
         do(run, "ip link set veth1 down")
         ended = attempt.end()
     assert ended.result() == (0, "verified", "done")
