@@ -547,6 +547,12 @@ def test_locked_memory_without_a_limit_is_no_failure(line: str) -> None:
     assert (account.first, account.other, account.notes) == (None, None, ())
 
 
+def test_a_rank_that_ended_with_0_has_not_failed() -> None:
+    ended = "[INFO] Node with rank {} exited with code {}"
+    assert explained(ended.format(1, 0), ended.format(0, 0)).first is None
+    assert explained(ended.format(1, 1), ended.format(0, 0)).first
+
+
 def test_a_limit_that_the_log_prints_decides() -> None:
     failed = "rdma_endpoint.cpp:70] Failed to create QP: Cannot allocate memory [12]"
     limit = "Max locked memory         65536                65536                bytes"

@@ -319,6 +319,15 @@ ROWS: Final = (
         linux=(DMESG_OF_RDMA, "sudo lspci -vvv | grep -E 'LnkSta|UESta'"),
     ),
     Cause(
+        "pcie-link-narrow",
+        "the PCIe link of the NIC has fewer lanes or a lower speed than the NIC can do",
+        linux=(
+            "sudo lspci -vvv | grep -E 'LnkCap:|LnkSta:'   # under load: lanes and speed",
+            "# the right slot, seated well, no riser between?",
+        ),
+        confirmed_by=("pcie-link-degraded",),
+    ),
+    Cause(
         "register-refused",
         "a register of the firmware was refused: usual on restricted functions",
         confirmed_by=("register-refused-in-log",),

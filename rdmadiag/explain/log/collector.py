@@ -17,6 +17,8 @@ from rdmadiag.explain.log.evidence import (
     listed,
     of_flaps,
     of_layer,
+    of_losses,
+    of_requests,
     of_steps,
     recall,
     suspect,
@@ -416,8 +418,10 @@ class Collector:
         hear(groups, [each.text for each in self._unknown.values()])
         around = b"\n".join(self._around).decode("utf-8", "replace")
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
+        of_requests(groups, seen)
         of_layer(groups, {*self._settings, *seen})
         of_steps(groups, seen)
+        of_losses(groups, seen)
         of_flaps(groups, is_short=bool(self.whole))
         listed(groups, is_active=PORT_ACTIVE in self._settings)
         cut(groups)
@@ -558,7 +562,11 @@ class Collector:
 
 def _is_bare(label: str, text: str) -> bool:
     """Whether the line says that a program or a job ended, and not why."""
-    return label in _BARE or _CANCELLED.search(text) is not None
+    return any((label in _BARE, _CANCELLED.search(text), _ABORTED.search(text)))
+
+
+_ABORTED: Final = late(r"\bsrun: error: .{0,80}: Aborted\b|\bexited on signal 6 \(Aborted\)")
+"""What a launcher says of a program that has ended itself."""
 
 
 def _may_be_of_rdma(text: str) -> bool:

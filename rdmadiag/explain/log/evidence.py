@@ -7,7 +7,7 @@ from errno import ENOSPC
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.calls import causes
-from rdmadiag.explain.causes import Known, remedy, stated
+from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.groups import MOST_CAUSES, Group
@@ -23,7 +23,7 @@ from rdmadiag.explain.log.kind import (
     Kind,
 )
 from rdmadiag.explain.log.links import CAME_BACK, LINK_DOWN
-from rdmadiag.explain.log.observed import COMPLAINT, HAS_WORKED, MANUAL
+from rdmadiag.explain.log.observed import COMPLAINT, HAS_WORKED, MANUAL, RECOVERS, RESOLVED
 from rdmadiag.explain.log.settings import (
     LISTED_DOWN,
     ON_INFINIBAND,
@@ -220,6 +220,34 @@ def of_steps(groups: Iterable[Group], seen: Collection[str]) -> None:
             group.meaning = replace(meaning, causes=(*first, *last), next=look)
 
 
+def of_losses(groups: Iterable[Group], seen: Collection[str]) -> None:
+    """A connection that is lost again and again, and recovers: a link that flaps, or loses."""
+    for group in groups if RECOVERS in seen else ():
+        meaning = group.meaning
+        often = group.last > group.number and meaning.kind is Kind.FAILURE
+        if often and meaning.fields.status == RETRIES_EXCEEDED:
+            on_ib = ON_INFINIBAND in seen or meaning.fields.tool == "gpfs"
+            first = all_stated(("link-flaps",) if on_ib else ("traffic-not-lossless", "link-flaps"))
+            rest = [each for each in meaning.causes if each not in first]
+            look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
+            group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)
+
+
+UNANSWERED: Final = ("roce-port-dropped", "firewall", "cm-datagrams-lost")
+"""Where a neighbour has answered, and a request of rdma_cm has not been."""
+
+
+def of_requests(groups: Iterable[Group], seen: Collection[str]) -> None:
+    """Whoever could not be reached has answered ARP or ND, since the address was resolved."""
+    for group in groups if RESOLVED in seen else ():
+        meaning = group.meaning
+        if meaning.kind is Kind.FAILURE and "RDMA_CM_EVENT_UNREACHABLE" in group.text:
+            first = all_stated(UNANSWERED)
+            rest = [e for e in meaning.causes if e not in first and e.label != "peer-unreachable"]
+            look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
+            group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)
+
+
 def of_flaps(groups: Sequence[Group], *, is_short: bool) -> None:
     """Of a few lines in which a link went and came back, that is why a transfer failed."""
     if not is_short or not any(each.meaning.what == CAME_BACK for each in groups):
@@ -233,23 +261,28 @@ def of_flaps(groups: Sequence[Group], *, is_short: bool) -> None:
             group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES], next=look)
 
 
-SLOW: Final = frozenset({"gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable"})
+SLOW: Final = frozenset(
+    {"gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable", "pcie-link-narrow"}
+)
 """What a job goes on with, more slowly."""
 
 
 def with_observed(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
-    """Without how a program is started, of its manual; where nothing failed and somebody says that
-    it is slow, what a note says of that is why.
+    """None of a page of a manual; where nothing failed and somebody says that it is slow, what a
+    note says of that is why.
     """
     if MANUAL in seen:
-        usage = (stated("argument-refused"),)
-        groups = [each for each in groups if each.meaning.causes[:1] != usage]
+        return []
     if COMPLAINT in seen and all(each.meaning.kind is Kind.NOTE for each in groups):
         for group in groups:
             meaning = group.meaning
             if meaning.causes and meaning.causes[0].label in SLOW:
                 group.meaning = replace(meaning, kind=Kind.FAILURE, what=MAY_BE)
-    return [*groups]
+    return sorted(groups, key=_is_of_the_slot)  # last: of many hosts it is as they were built
+
+
+def _is_of_the_slot(group: Group) -> bool:
+    return [each.label for each in group.meaning.causes[:1]] == ["pcie-link-narrow"]
 
 
 def listed(groups: Sequence[Group], *, is_active: bool) -> None:

@@ -13,6 +13,10 @@ from rdmadiag.late import late
 
 HAS_WORKED: Final = "has-worked"
 """The job has done steps of its work: how it was set up was right until then."""
+RECOVERS: Final = "recovers"
+"""What was lost is connected once more by itself."""
+RESOLVED: Final = "resolved"
+"""rdma_cm has found a neighbour and a path."""
 COMPLAINT: Final = "complaint"
 """Somebody says that it is slower than it should be."""
 MANUAL: Final = "manual"
@@ -32,9 +36,17 @@ _OBSERVED: Final = {
         r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
         r"(?:\bloss\b|\bdt ?=|\bit/s|\btok(?:en)?s?/s)"
         r"|\bSeqNum=\d{4,}|\b(?:loss|lm_loss)[ :=]+\d+\.\d+.{0,40}\bstep[ :=]+\d{2,}"
-        r"|\b(?:epoch|train(?:ing)?|steps?)\b.{0,60}\| *\d{3,}/\d{3,} \[\d+:\d\d",
+        r"|\b(?:epoch|train(?:ing)?|steps?)\b.{0,60}\| *\d{3,}/\d{3,} \[\d+:\d\d"
+        # VASP, WRF, OpenFOAM, MLX
+        r"|^(?:DAV|RMM): +\d+ +-?0\.\d|^Timing for main: time |^Time = \d.{0,40}\bdeltaT\b"
+        r"|\bPrompt processing progress: [1-9]\d*/",
         re.IGNORECASE,
     ),
+    RECOVERS: late(
+        r"\bSuccessfully reconnected\b|\bis operational after recovery\b"
+        r"|\bVERBS RDMA connected to \S"
+    ),
+    RESOLVED: late(r"\bRDMA_CM_EVENT_ROUTE_RESOLVED\b|\brdma_resolve_route successful\b"),
     COMPLAINT: late(
         r"\b(?:dropped|fell|went|down) from .{0,40}\d|\b(?:expect(?:ed|ing)?|should be) ~?\d"
         r"|\b(?:is|are|was|so|too|very|much|why|runs?) (?:very |so |too |this )?slow(?:er)?\b"

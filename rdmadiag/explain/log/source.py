@@ -29,14 +29,22 @@ _LOG: Final = late(
 )
 """A clock, a rank, a severity, a stack of calls, an address, a prompt: some of it was printed."""
 
+_HEAD: Final = late(r"^([A-Z][\w.-]+)\((\d)\w?\) .* \1\(\2\w?\)$")
+"""What man(1) prints above a page, and below."""
+_STATUS: Final = late(r"^\s*(IBV_WC_\w+) \(\d+\) +[A-Z]")
+"""A row of a list of what each status means."""
 _SYNOPSIS: Final = frozenset({"SYNOPSIS"})
 _BELOW: Final = frozenset({"DESCRIPTION", "OPTIONS"})
 
 
 def is_manual(lines: Sequence[str]) -> bool:
-    """Whether headings of man(7) stand in it, and nothing that a program has printed."""
+    """Whether headings of man(7), or a list of statuses, stand in it, and nothing that a program
+    has printed.
+    """
     headings = {each for each in lines if each.isupper()}
-    if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(_BELOW):
+    below = _BELOW if not any(map(_HEAD.search, lines)) else headings
+    is_page = not headings.isdisjoint(_SYNOPSIS) and not headings.isdisjoint(below)
+    if not is_page and len({row[1] for row in map(_STATUS.match, lines) if row}) < FEWEST:
         return False
     return not any(_LOG.search(each) for each in lines)
 

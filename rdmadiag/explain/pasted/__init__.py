@@ -13,6 +13,7 @@ from rdmadiag.explain.pasted.session import Shown, parts
 def shown(text: str) -> Iterator[Shown]:
     """What the listings of a paste show to be wrong, each kind of it once."""
     from rdmadiag.explain.pasted.addresses import of_addresses
+    from rdmadiag.explain.pasted.beegfs import of_beegfs
     from rdmadiag.explain.pasted.beside import of_others
     from rdmadiag.explain.pasted.counters import of_counters
     from rdmadiag.explain.pasted.gid_rows import of_gids
@@ -42,6 +43,7 @@ def shown(text: str) -> Iterator[Shown]:
         of_counters(several),
         of_host(several),
         of_ways(several),
+        of_beegfs(several),
     ):
         if each.causes[0] == "netdev-in-other-netns" and "provider-release" in first:
             continue  # no device is opened, wherever its netdev is

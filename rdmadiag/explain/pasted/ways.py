@@ -9,6 +9,8 @@ from rdmadiag.late import late
 
 _PING: Final = late(r"\bping6? .*(?:-M do|-D)\b")
 _SIZE: Final = late(r"\s-s ?(\d+)\b")
+_PLAIN: Final = late(r"(?:sudo )?ping6?\b")
+_BYTES: Final = 56  # ping(8) without -s
 _RECEIVED: Final = late(r"\d+ packets transmitted, (\d+) (?:packets )?received")
 _NOT_A_WAY: Final = late(r"(?:unreachable|prohibit|blackhole) (\d[\d.]*(?:/\d+)?)\s")
 _ADDRESS: Final = late(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
@@ -26,9 +28,10 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
     """Large packets that may not be split get lost, and small ones do not."""
     got = [
-        (int(size[1]), int(found[1]), line)
+        (int(size[1]) if size else _BYTES, int(found[1]), line)
         for part in several
-        if _PING.search(part.command) and (size := _SIZE.search(part.command))
+        if (size := _SIZE.search(part.command)) or _PLAIN.match(part.command)
+        if _PING.search(part.command) or not size
         for line in part.lines
         if (found := _RECEIVED.match(line.text))
     ]

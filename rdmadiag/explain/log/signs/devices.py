@@ -33,6 +33,14 @@ _HARMLESS: Final = tuple(
 
 SIGNS: Final = (
     sign(
+        "module-too-hot",
+        Kind.FAILURE,
+        None,
+        r"\bmodule \d+, cable error, high temperature\b",
+        ("too-hot",),
+        only=OF_DRIVER,
+    ),
+    sign(
         "module-error",
         Kind.FAILURE,
         None,
