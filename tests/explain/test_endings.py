@@ -48,6 +48,9 @@ NOT_STARTED = [
     "timeout: failed to run command 'solver': No such file or directory",
     "sudo: a password is required",
     "zsh: command not found: solver",
+    "job: this host is in maintenance, nothing is started",
+    "start: backups run on this host, no server is started",
+    "Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem",
     "sh: 1: solver: not found",
 ]
 

@@ -24,6 +24,13 @@ def test_a_gid_of_a_guid_is_of_infiniband() -> None:
     assert "gid-does-not-route" not in causes(FAILED.format(GIDS.format(OF_GUID)))
 
 
+def test_link_local_gids_of_both_ends_come_first_unless_it_has_worked() -> None:
+    two = FAILED.format(f"localGid {OF_MAC} remoteGids {OF_MAC}").replace("status=12", "error 12")
+    assert causes(two)[0] == "gid-does-not-route"
+    of_guid = FAILED.format(f"localGid {OF_GUID} remoteGids {OF_GUID}")
+    assert causes(of_guid)[0] != "gid-does-not-route"
+
+
 def test_what_has_worked_was_set_up_right() -> None:
     failed = FAILED.format(GIDS.format(OF_MAC))
     assert causes(failed)[0] == "gid-does-not-route"
@@ -99,6 +106,8 @@ def test_a_narrow_slot_is_noted_and_is_the_answer_where_somebody_says_that_it_is
         ("iscsid: connection1:0 is operational after recovery (1 attempts)", "recovers"),
         ("4x400G per node, expected ~180. kernel 6.6.43", "complaint"),
         ("why is all_reduce so slow?", "complaint"),
+        ("27 seconds per step, on the old cluster the same config did 4.", "complaint"),
+        ("RDMA device: mlx5_2, LID: 0, GID: (GID_Index 0) fe:80:00:00:00:00", "gid-index-0"),
         ("mlx5_0:1/RoCE (synd 0x15 vend 0x81)", "on-roce"),
     ],
 )

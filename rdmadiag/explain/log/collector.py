@@ -18,6 +18,7 @@ from rdmadiag.explain.log.evidence import (
     of_flaps,
     of_layer,
     of_losses,
+    of_own_gids,
     of_requests,
     of_steps,
     recall,
@@ -420,6 +421,7 @@ class Collector:
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
         of_requests(groups, seen)
         of_layer(groups, {*self._settings, *seen})
+        of_own_gids(groups, {*self._settings, *seen})
         of_steps(groups, seen)
         of_losses(groups, seen)
         of_flaps(groups, is_short=bool(self.whole))

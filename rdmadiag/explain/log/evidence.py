@@ -32,6 +32,7 @@ from rdmadiag.explain.log.settings import (
 )
 from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.gid import Gid, Scope
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.fields import Fields
@@ -196,6 +197,28 @@ def of_layer(groups: Sequence[Group], settings: Collection[str]) -> None:
             group.meaning = replace(meaning, causes=several, next=look)
 
 
+def of_own_gids(groups: Iterable[Group], seen: Collection[str]) -> None:
+    """Link-local GIDs that MACs give, in the line of a transfer without an answer: before all else.
+
+    In one segment they carry, but NCCL takes them where a port has no better ones.
+    """
+    for group in groups if {ON_INFINIBAND, HAS_WORKED}.isdisjoint(seen) else ():
+        meaning, found = group.meaning, group.meaning.fields
+        unanswered = meaning.kind is Kind.FAILURE and found.status == RETRIES_EXCEEDED
+        both = _of_a_mac(found.local_gid) and _of_a_mac(found.remote_gid)
+        if unanswered and both and meaning.causes[:1] != (stated(_NOT_ROUTED),):
+            rest = [each for each in meaning.causes if each.label != _NOT_ROUTED]
+            look = tuple(dict.fromkeys((*remedy(_NOT_ROUTED, "linux"), *meaning.next)))
+            several = (stated(_NOT_ROUTED), *rest)[:MOST_CAUSES]
+            group.meaning = replace(meaning, causes=several, next=look)
+
+
+def _of_a_mac(gid: Gid | None) -> bool:
+    """Whether its interface identifier is made of a MAC (EUI-64, RFC 4291)."""
+    return gid is not None and gid.scope is Scope.LINK_LOCAL and gid.raw[11:13] == b"\xff\xfe"
+
+
+_NOT_ROUTED: Final = "gid-does-not-route"
 NOT_AFTER_STEPS: Final = frozenset(
     {
         *("gid-does-not-route", "gid-index-0", "gid-index-or-family", "gid-families-differ"),

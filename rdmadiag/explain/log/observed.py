@@ -22,7 +22,7 @@ COMPLAINT: Final = "complaint"
 MANUAL: Final = "manual"
 """It is a page of the manual, or has one in it."""
 GID_INDEX_0: Final = "gid-index-0"
-"""UCX sends to a link-local GID from row 0, the RoCE v1 row of a RoCE port."""
+"""Row 0 of a RoCE port is used, which is RoCE v1 and link-local."""
 
 _OBSERVED: Final = {
     ON_INFINIBAND: late(
@@ -31,7 +31,8 @@ _OBSERVED: Final = {
         r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
     ),
     ON_ROCE: late(r"\bmlx\d_\d+:\d/RoCE\b|^\s*Link type\s+: Ethernet$"),
-    GID_INDEX_0: late(r"\bsgix 0 dgid fe80:"),
+    # of UCX and Mooncake
+    GID_INDEX_0: late(r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"),
     HAS_WORKED: late(
         r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
         r"(?:\bloss\b|\bdt ?=|\bit/s|\btok(?:en)?s?/s)"
@@ -53,7 +54,8 @@ _OBSERVED: Final = {
         r"|\bslower than\b|\bslow (?:after|since|compared)\b"
         r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
         r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
-        r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)",
+        r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]*\b"
+        r"|\bon the (?:old|other) (?:cluster|nodes?|hosts?)\b.{0,40}\bdid \d",
         re.IGNORECASE,
     ),
 }
@@ -61,7 +63,7 @@ _OBSERVED: Final = {
 
 _OF_SPEED: Final = late(
     r"\ball_?reduce|\bbus ?bw\b|\bbandwidth\b|\bthroughput\b|\bspeed\b|\bstep time\b"
-    r"|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)?\b|\bsamples\b|\btok(?:en)?s?/s",
+    r"|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)?\b|\bsamples\b|\btok(?:en)?s?/s|\bper step\b",
     re.IGNORECASE,
 )
 _PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)

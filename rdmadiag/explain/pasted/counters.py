@@ -6,7 +6,7 @@ The names are those of infiniband-diags (perfquery.c), of mlx5's ethtool counter
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rdmadiag.explain.pasted.session import Line, Part, Shown
@@ -33,6 +33,9 @@ _LOST: Final = late(
     r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
     r"|implied_nak_seq_err"
 )
+_OUT_OF_ORDER: Final = late(r"out_of_sequence|packet_seq_err|implied_nak_seq_err")
+_OF_ROCE: Final = late(r"(?:np|rp|roce)_\w")
+"""Counters of congestion and of slow restarts, which a port of RoCE alone has."""
 _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 """Of PortCounters of InfiniBand: they stay where they cannot rise any more."""
 FEW: Final = 10  # errors of a link, below which nothing is said
@@ -64,11 +67,17 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("pause-storm",), each.line)
         elif _PAUSED.fullmatch(name) and each.is_paused:
             yield Shown(("pause-storm", "slow-path"), each.line)
+    yield from _of_rises(read)
+
+
+def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
+    """Errors and losses, by host, device and name."""
     bad = Counter(
         (host, device)
         for (host, device, name), each in read.items()
         if _OF_THE_CABLE.fullmatch(name) and each.last >= FEW
     )
+    on_roce = {(host, device) for host, device, name in read if _OF_ROCE.match(name)}
     for (host, device, name), each in read.items():
         rise = each.last - each.first
         if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:
@@ -81,7 +90,10 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
         elif _OF_A_PRIORITY.fullmatch(name) and rise >= MANY:
             yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
         elif _LOST.fullmatch(name) and rise >= MANY:
-            yield Shown(("slow-path", "pause-storm", "cable-or-module"), each.line, False)
+            lossy = _OUT_OF_ORDER.fullmatch(name) and (host, device) in on_roce
+            first = ("traffic-not-lossless",) if lossy else ()
+            causes = (*first, "slow-path", "pause-storm", "cable-or-module")
+            yield Shown(causes, each.line, False)
 
 
 def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:

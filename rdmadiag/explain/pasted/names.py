@@ -9,13 +9,15 @@ from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _WHOLE: Final = late(
-    r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?)$"
+    r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?"
+    r"|ibv_devinfo(?: \| e?grep .*\bhca_id\b[^$]*)?)$"
     r"|(?P<alone>(?:srun (?:\S+ )*)?ibstat -l)$"
 )
 _LISTED: Final = late(
     r"\s*(?:\d+: )?(?:link )?([a-z]\w*?)"
     r"(?:/\d+ state |: node_type |\s+[0-9a-f]{16}$| port \d+ ==>)"
 )
+_ID: Final = late(r"\s*hca_id:\s*([a-z]\w*)\s*$")
 _ALONE: Final = late(r"\s*([a-z]\w*)\s*$")
 _NAMES: Final = late(
     r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?[=]?([\w:,.-]+)"
@@ -55,7 +57,7 @@ def _of_devices(several: Sequence[Part]) -> Iterator[Shown]:
     for part in several:
         if whole := _WHOLE.match(part.command):
             row = _ALONE if whole["alone"] else _LISTED
-            found = (row.match(line.text) for line in part.lines)
+            found = (row.match(each.text) or _ID.match(each.text) for each in part.lines)
             listed.setdefault(part.host, set()).update(each[1] for each in found if each)
     for part in several:
         there = listed.get(part.host)

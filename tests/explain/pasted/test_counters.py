@@ -34,6 +34,14 @@ def test_a_counter_that_rises_between_two_readings(
     assert first(readings(name, 7, 7 + rise)) == found
 
 
+def test_packets_out_of_order_on_a_port_that_counts_congestion_are_losses_of_roce() -> None:
+    row = "out_of_sequence: {}\npacket_seq_err: {}\n{}: 0\n"
+    command = f"{ON_N1}for i in 1 2; do grep . hw_counters/*; sleep 60; done\n"
+    for name, cause in (("np_cnp_sent", "traffic-not-lossless"), ("rnr_nak", "slow-path")):
+        found = first(command + row.format(7, 7, name) + row.format(900, 7, name))
+        assert found == (cause, 5, False)
+
+
 def test_two_readings_that_diff_puts_beside_each_other() -> None:
     rows = "<      rx_prio0_discards: 4481120\n>      rx_prio0_discards: 4733018\n"
     found = first(f"{ON_N1}diff <(cat a) <(cat b)\n{rows}")

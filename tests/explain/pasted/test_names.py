@@ -15,6 +15,13 @@ def test_a_variable_that_names_devices_which_the_host_lists_by_other_names() -> 
     )
 
 
+def test_devices_of_ibv_devinfo_are_all_where_their_names_alone_were_looked_for() -> None:
+    listed = f"{ON_N1}ibv_devinfo | grep {{}}\nhca_id:\trocep27s0f0\n\tstate: PORT_ACTIVE (4)\n"
+    named = f"{ON_N1}env | grep NCCL\nNCCL_IB_HCA=mlx5_bond_0\n"
+    assert first(listed.format("-E 'hca_id|state'") + named) == ("device-renamed", 5, True)
+    assert first(listed.format("-A3 rocep27s0f0") + named) is None
+
+
 def test_a_variable_that_names_a_device_whose_ports_are_all_down_beside_one_that_is_up() -> None:
     listed = (
         f"{ON_N1}ibdev2netdev\nrocep1s0f0 port 1 ==> enp1s0f0np0 (Down)\n"
