@@ -63,7 +63,8 @@ NOT_STARTED: Final = late(
     r"|\bfailed to (?:set pid \d+'s (?:affinity|policy)|set the \w+ resource limit|run command)\b"
     r"|\b(?:env|nohup|stdbuf|nice|setpriv|chroot|nsenter|unshare): "
     r"(?:failed|cannot|.{1,80}: no such)"
-    r"|\b(?:nothing|no (?:server|client|job|program|test|benchmark)) (?:is|was|will be) started\b"
+    r"|^[\w./-]+: .{0,120}\b(?:nothing|no (?:server|client|job|program|test|benchmark)) "
+    r"(?:is|was|will be) started$"
     r"|^fatal python error: init_"
     r"|^(?:sudo: )?a (?:password|terminal) is required"
     r"|^this account is currently not available|^your account has expired\b",

@@ -206,7 +206,8 @@ def of_own_gids(groups: Iterable[Group], seen: Collection[str]) -> None:
         meaning, found = group.meaning, group.meaning.fields
         unanswered = meaning.kind is Kind.FAILURE and found.status == RETRIES_EXCEEDED
         both = _of_a_mac(found.local_gid) and _of_a_mac(found.remote_gid)
-        if unanswered and both and meaning.causes[:1] != (stated(_NOT_ROUTED),):
+        is_free = both and not group.is_decided
+        if unanswered and is_free and meaning.causes[:1] != (stated(_NOT_ROUTED),):
             rest = [each for each in meaning.causes if each.label != _NOT_ROUTED]
             look = tuple(dict.fromkeys((*remedy(_NOT_ROUTED, "linux"), *meaning.next)))
             several = (stated(_NOT_ROUTED), *rest)[:MOST_CAUSES]
@@ -214,8 +215,12 @@ def of_own_gids(groups: Iterable[Group], seen: Collection[str]) -> None:
 
 
 def _of_a_mac(gid: Gid | None) -> bool:
-    """Whether its interface identifier is made of a MAC (EUI-64, RFC 4291)."""
-    return gid is not None and gid.scope is Scope.LINK_LOCAL and gid.raw[11:13] == b"\xff\xfe"
+    """Whether its interface identifier is made of a MAC (EUI-64, RFC 4291), but not of Hyper-V,
+    whose virtual functions of InfiniBand have such GUIDs, too.
+    """
+    if gid is None or gid.scope is not Scope.LINK_LOCAL or gid.raw[11:13] != b"\xff\xfe":
+        return False
+    return gid.raw[8:11] != b"\x02\x15\x5d" and gid.raw[8:11] != b"\x00\x15\x5d"
 
 
 _NOT_ROUTED: Final = "gid-does-not-route"
@@ -247,25 +252,21 @@ def of_losses(groups: Iterable[Group], seen: Collection[str]) -> None:
     """A connection that is lost again and again, and recovers: a link that flaps, or loses."""
     for group in groups if RECOVERS in seen else ():
         meaning = group.meaning
-        often = group.last > group.number and meaning.kind is Kind.FAILURE
-        if often and meaning.fields.status == RETRIES_EXCEEDED:
-            on_ib = ON_INFINIBAND in seen or meaning.fields.tool == "gpfs"
-            first = all_stated(("link-flaps",) if on_ib else ("traffic-not-lossless", "link-flaps"))
+        if meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED:
+            lossy = ("traffic-not-lossless",) if ON_ROCE in seen else ()
+            first = all_stated((*lossy, "link-flaps"))
             rest = [each for each in meaning.causes if each not in first]
             look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
             group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)
 
 
-UNANSWERED: Final = ("roce-port-dropped", "firewall", "cm-datagrams-lost")
-"""Where a neighbour has answered, and a request of rdma_cm has not been."""
-
-
 def of_requests(groups: Iterable[Group], seen: Collection[str]) -> None:
-    """Whoever could not be reached has answered ARP or ND, since the address was resolved."""
+    """Of an address that was resolved the kernel knows the neighbour: requests are lost behind."""
     for group in groups if RESOLVED in seen else ():
         meaning = group.meaning
-        if meaning.kind is Kind.FAILURE and "RDMA_CM_EVENT_UNREACHABLE" in group.text:
-            first = all_stated(UNANSWERED)
+        if "RDMA_CM_EVENT_UNREACHABLE" in group.text and not group.is_decided:
+            roce = ("roce-port-dropped",) if ON_ROCE in seen else ()
+            first = all_stated((*roce, "firewall", "cm-datagrams-lost"))
             rest = [e for e in meaning.causes if e not in first and e.label != "peer-unreachable"]
             look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
             group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)
@@ -291,11 +292,12 @@ SLOW: Final = frozenset(
 
 
 def with_observed(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
-    """None of a page of a manual; where nothing failed and somebody says that it is slow, what a
-    note says of that is why.
+    """Without how a program is started, of its manual; where nothing failed and somebody says that
+    it is slow, what a note says of that is why.
     """
     if MANUAL in seen:
-        return []
+        usage = (stated("argument-refused"),)
+        groups = [each for each in groups if each.meaning.causes[:1] != usage]
     if COMPLAINT in seen and all(each.meaning.kind is Kind.NOTE for each in groups):
         for group in groups:
             meaning = group.meaning

@@ -5,6 +5,7 @@
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from rdmadiag.explain.log.settings import ON_INFINIBAND, ON_ROCE
@@ -25,12 +26,13 @@ GID_INDEX_0: Final = "gid-index-0"
 """Row 0 of a RoCE port is used, which is RoCE v1 and link-local."""
 
 _OBSERVED: Final = {
+    # whole.lines_of has a blank in place of a device's name
     ON_INFINIBAND: late(
-        r"\bmlx\d_\d+:\d/IB\b|^\s*Link type\s+: IB$"
+        r"(?:\bmlx\d_\d+:\d|\s)/IB\b|^\s*Link type\s+: IB$"
         # The GID of an adapter's GUID, with 03:00 behind the maker's number: mlx5 makes no other.
         r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
     ),
-    ON_ROCE: late(r"\bmlx\d_\d+:\d/RoCE\b|^\s*Link type\s+: Ethernet$"),
+    ON_ROCE: late(r"(?:\bmlx\d_\d+:\d|\s)/RoCE\b|^\s*Link type\s+: Ethernet$"),
     # of UCX and Mooncake
     GID_INDEX_0: late(r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"),
     HAS_WORKED: late(
@@ -43,10 +45,6 @@ _OBSERVED: Final = {
         r"|\bPrompt processing progress: [1-9]\d*/",
         re.IGNORECASE,
     ),
-    RECOVERS: late(
-        r"\bSuccessfully reconnected\b|\bis operational after recovery\b"
-        r"|\bVERBS RDMA connected to \S"
-    ),
     RESOLVED: late(r"\bRDMA_CM_EVENT_ROUTE_RESOLVED\b|\brdma_resolve_route successful\b"),
     COMPLAINT: late(
         r"\b(?:dropped|fell|went|down) from .{0,40}\d|\b(?:expect(?:ed|ing)?|should be) ~?\d"
@@ -54,11 +52,41 @@ _OBSERVED: Final = {
         r"|\bslower than\b|\bslow (?:after|since|compared)\b"
         r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
         r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
-        r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]*\b"
+        r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)"
+        r"|\b(?:other|rest)\b.{0,40}\bgives? \d"
         r"|\bon the (?:old|other) (?:cluster|nodes?|hosts?)\b.{0,40}\bdid \d",
         re.IGNORECASE,
     ),
 }
+
+
+_CONNECTION: Final = late(r"\b(?:nvme\d+(?=: )|connection\d+:\d+|VERBS RDMA .*? to \S+)")
+_LOST: Final = late(r"\btransport retry counter exceeded\b|\bIBV_WC_RETRY_EXC_ERR\b")
+_RECOVERED: Final = late(
+    r"\bSuccessfully reconnected\b|\bis operational after recovery\b|\bVERBS RDMA connected to \S"
+)
+
+
+def _recovers(lines: Sequence[str]) -> bool:
+    """Whether one was lost, came back and was lost again. A loss that names none is of the only one
+    that came back.
+    """
+    back = {_of_which(line) for line in lines if _RECOVERED.search(line)}
+    steps = dict.fromkeys(back, 0)
+    for line in lines:
+        of = _of_which(line)
+        several = (of,) if of or len(back) != 1 else back
+        for each in several:
+            if _RECOVERED.search(line) and steps.get(each) == 1:
+                steps[each] = 2
+            elif _LOST.search(line) and steps.get(each) in (0, 2):
+                steps[each] += 1
+    return 3 in steps.values()
+
+
+def _of_which(line: str) -> str:
+    found = _CONNECTION.search(line)
+    return found[0].split()[-1] if found else ""
 
 
 _OF_SPEED: Final = late(
@@ -82,4 +110,5 @@ def observed(text: str) -> frozenset[str]:
         for word, each in _OBSERVED.items()
         if any(each.search(line) and (word != COMPLAINT or _by_somebody(line)) for line in lines)
     )
-    return frozenset(found) | ({MANUAL} if is_manual(lines) else frozenset())
+    whole = {MANUAL: is_manual, RECOVERS: _recovers}
+    return frozenset(found) | {word for word, holds in whole.items() if holds(lines)}

@@ -173,7 +173,10 @@ def by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
 
 _ONE_A_PEER: Final = frozenset({"mooncake", "libfabric", "openmpi"})
 """Programs that make a queue pair for each peer, as they meet it: many, long after the start."""
-_OF_A_MODULE: Final = late(r"(?:^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: ).{0,80}\brdma_create_qp\b")
+_OF_A_MODULE: Final = late(
+    r"(?:^\W{0,3}\[(?: *\d{1,7}\.\d{3,6}|\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})\]|\bkernel: )"
+    r".{0,80}\brdma_create_qp\b"
+)
 """A queue pair of the kernel's own (iSER, NVMe, NFS): limits of a process do not hold for it."""
 _KEY_OF_MEMORY: Final = late(r"\bcreate_mkey|\bmkey\b|async reg mr", re.IGNORECASE)
 """mlx5_ib, of keys that its firmware gives: the pages are pinned before."""
@@ -314,7 +317,7 @@ def by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
         return unique([families, *several]) if found.errno in (None, EINVAL) else several
     if here is not None and here.scope is Scope.LINK_LOCAL:
         return _of_link_local(several, found.errno)
-    is_apart = _is_self_given(there) and not _is_self_given(here)
+    is_apart = here is not None and _is_self_given(there) and not _is_self_given(here)
     if found.errno in _UNANSWERED and is_apart:
         return unique([stated("gid-does-not-route"), stated("subnets-differ"), *several])
     if found.errno in _UNANSWERED and found.gid_index in _DEFAULT_ROWS:

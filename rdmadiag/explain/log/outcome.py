@@ -113,7 +113,7 @@ _ASKS: Final = late(
     r"\bmlx[45]_\w|\brocep?\d|\b(?:bnxt_re|irdma|rdmap)\d|\bib(?:\d+|[sp]\w{0,8}\d)[:<]"
     r"|\bNCCL_(?:IB_HCA|NET)\b|\bnetwork IB\w* not found\b|/dev/infiniband"
     r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b"
-    r"|\b(?:do|does|have|has|with) (?:\w+ ){0,3}ConnectX-?\d"  # somebody, of his hosts
+    r"|\b(?:do|does|have|has) (?:(?!not\b|no\b)\w+ ){0,3}ConnectX-?\d"  # somebody, of his hosts
 )
 _WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")
 _NVME_OVER_TCP: Final = late(

@@ -31,20 +31,15 @@ _LOG: Final = late(
 
 _HEAD: Final = late(r"^([A-Z][\w.-]+)\((\d)\w?\) .* \1\(\2\w?\)$")
 """What man(1) prints above a page, and below."""
-_STATUS: Final = late(r"^\s*(IBV_WC_\w+) \(\d+\) +[A-Z]")
-"""A row of a list of what each status means."""
 _SYNOPSIS: Final = frozenset({"SYNOPSIS"})
 _BELOW: Final = frozenset({"DESCRIPTION", "OPTIONS"})
 
 
 def is_manual(lines: Sequence[str]) -> bool:
-    """Whether headings of man(7), or a list of statuses, stand in it, and nothing that a program
-    has printed.
-    """
+    """Whether headings of man(7) stand in it, and no line as a log has them."""
     headings = {each for each in lines if each.isupper()}
     below = _BELOW if not any(map(_HEAD.search, lines)) else headings
-    is_page = not headings.isdisjoint(_SYNOPSIS) and not headings.isdisjoint(below)
-    if not is_page and len({row[1] for row in map(_STATUS.match, lines) if row}) < FEWEST:
+    if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(below):
         return False
     return not any(_LOG.search(each) for each in lines)
 

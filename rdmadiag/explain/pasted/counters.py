@@ -35,7 +35,7 @@ _LOST: Final = late(
 )
 _OUT_OF_ORDER: Final = late(r"out_of_sequence|packet_seq_err|implied_nak_seq_err")
 _OF_ROCE: Final = late(r"(?:np|rp|roce)_\w")
-"""Counters of congestion and of slow restarts, which a port of RoCE alone has."""
+"""Counters of congestion and of slow restarts, which on a port of RoCE alone are above 0."""
 _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 """Of PortCounters of InfiniBand: they stay where they cannot rise any more."""
 FEW: Final = 10  # errors of a link, below which nothing is said
@@ -77,7 +77,7 @@ def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
         for (host, device, name), each in read.items()
         if _OF_THE_CABLE.fullmatch(name) and each.last >= FEW
     )
-    on_roce = {(host, device) for host, device, name in read if _OF_ROCE.match(name)}
+    on_roce = {key[:2] for key, each in read.items() if _OF_ROCE.match(key[2]) and each.last}
     for (host, device, name), each in read.items():
         rise = each.last - each.first
         if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:

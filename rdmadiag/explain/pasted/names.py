@@ -10,7 +10,7 @@ from rdmadiag.late import late
 
 _WHOLE: Final = late(
     r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?"
-    r"|ibv_devinfo(?: \| e?grep .*\bhca_id\b[^$]*)?)$"
+    r"|ibv_devinfo \| e?grep (?:-\w )?['\"]?hca_id(?:\\?\|state)?['\"]?)$"
     r"|(?P<alone>(?:srun (?:\S+ )*)?ibstat -l)$"
 )
 _LISTED: Final = late(

@@ -28,17 +28,30 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
     """Large packets that may not be split get lost, and small ones do not."""
     got = [
-        (int(size[1]) if size else _BYTES, int(found[1]), line)
+        (int(size[1]), int(found[1]), line, part.command.split()[-1])
         for part in several
-        if (size := _SIZE.search(part.command)) or _PLAIN.match(part.command)
-        if _PING.search(part.command) or not size
+        if _PING.search(part.command) and (size := _SIZE.search(part.command))
         for line in part.lines
         if (found := _RECEIVED.match(line.text))
     ]
-    passed = [bytes_ for bytes_, received, _ in got if received]
-    for bytes_, received, line in got:
-        if not received and passed and bytes_ > min(passed):
+    passed = [bytes_ for bytes_, received, _, _ in got if received]
+    plain = _plain(several)
+    for bytes_, received, line, to in got:
+        is_less = (passed and bytes_ > min(passed)) or (bytes_ > _BYTES and plain.get(to))
+        if not received and is_less and plain.get(to) is not False:
             yield Shown(("mtu-too-large", "mtu-mismatch"), line)
+
+
+def _plain(several: Sequence[Part]) -> dict[str, bool]:
+    """By destination: whether all pings without a size were answered, some at least."""
+    found: dict[str, bool] = {}
+    for part in several:
+        if _PLAIN.match(part.command) and not _SIZE.search(part.command):
+            to = part.command.split()[-1]
+            for line in part.lines:
+                if row := _RECEIVED.match(line.text):
+                    found[to] = row[1] != "0" and found.get(to, True)
+    return found
 
 
 def _of_routes(several: Sequence[Part]) -> Iterator[Shown]:

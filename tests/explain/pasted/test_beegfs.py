@@ -23,8 +23,21 @@ OFFERED = f"""{ON_N1}beegfs-ctl --listnodes --nodetype=storage --nicdetails
         (NET.format("TCP", "TCP"), None),
         (NET.format("TCP", "TCP") + OFFERED, ("feature-not-built", 3, False)),
         (NET.format("RDMA", "RDMA") + OFFERED, None),
+        (NET.format("RDMA", "RDMA") + NET.format("TCP", "TCP").replace("n1", "n2"), None),
+        (
+            f"{NET.format('RDMA', 'RDMA')}mgmt_nodes\n   Connections: TCP: 1 (192.0.2.1:9008);\n",
+            None,
+        ),
     ],
-    ids=["all by RDMA", "one by TCP", "all by TCP", "all by TCP, RDMA offered", "offered and used"],
+    ids=[
+        "all by RDMA",
+        "one by TCP",
+        "all by TCP",
+        "all by TCP, RDMA offered",
+        "offered and used",
+        "two hosts",
+        "another port of mgmtd",
+    ],
 )
 def test_servers_that_are_reached_by_tcp(paste: str, answer: tuple[str, int, bool] | None) -> None:
     assert first(paste) == answer

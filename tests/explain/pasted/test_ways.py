@@ -14,6 +14,8 @@ def test_large_packets_that_get_lost_where_small_ones_do_not() -> None:
     assert first(ping(1472, 0) + ping(8972, 0)) is None  # nothing gets through
     plain = f"{ON_N1}ping -c 3 10.40.0.9\n3 packets transmitted, 3 received, 0% packet loss\n"
     assert first(plain + ping(8972, 0)) == ("mtu-too-large", 4, True)
+    assert first(plain.replace("3 received", "0 received") + ping(8972, 0)) is None
+    assert first(plain.replace("10.40.0.9", "10.40.0.8") + ping(8972, 0)) is None
 
 
 def test_a_route_that_refuses_what_somebody_looked_for() -> None:
