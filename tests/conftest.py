@@ -59,16 +59,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+SHARED = frozenset({"test_usual.py"})
+"""Files of so many cases that each part of a run takes some of them."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A part of a run reads no file of another: each takes processor time to be collected."""
     number, parts = map(int, config.getoption("part").split("/"))
-    if parts == 1 or not collection_path.match("test_*.py"):
+    if parts == 1 or not collection_path.match("test_*.py") or collection_path.name in SHARED:
         return None
     return _files().index(collection_path) % parts != number - 1 or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test no more than the cases that `--cases` wants: coverage sees no more by all."""
+    """Of files that are shared this part's cases; of each test no more than `--cases` wants:
+    coverage sees no more by all.
+    """
+    number, parts = map(int, config.getoption("part").split("/"))
+    shared = [each for each in items if each.path.name in SHARED]
+    others = {id(e) for n, e in enumerate(shared) if n % parts != number - 1}
+    config.hook.pytest_deselected(items=[each for each in items if id(each) in others])
+    items[:] = [each for each in items if id(each) not in others]
     most = config.getoption("cases")
     if most is None:
         return
