@@ -112,7 +112,8 @@ def _answer(account: Account, name: str) -> Text:
         what = "a line is" if count == 1 else f"{count} different lines are"
         line.append(f"  something failed here that may be RDMA: {what} not understood", style="")
         if account.other:
-            line.append(f"; it ended so: {excerpt(account.other.text)}", style="")
+            word = "it ended so" if account.other.is_end else "it says"
+            line.append(f"; {word}: {excerpt(account.other.text)}", style="")
     elif not account.bytes:
         line = Text("UNKNOWN", style="bold magenta")
         line.append("  there is nothing in this log", style="")
@@ -176,6 +177,8 @@ def other_failure(other: "OtherFailure | Ended") -> str:
         word = "" if text.startswith("perhaps ") else "likely "
         return f"no line here says that RDMA failed; {word}{text}"
     what = "something failed, and no line here says that RDMA did"
+    if isinstance(other, OtherFailure) and not other.is_end:
+        what = "no line here says that RDMA failed, and one may be of other trouble"
     return f"{what}: line {other.line}: {excerpt(other.text)}"
 
 
@@ -187,7 +190,7 @@ def _said(account: Account, first: Failure) -> str:
     text = "something failed here that may be RDMA, in words that are not known"
     other = account.other
     if other is not None and other.line not in first.lines:
-        text += f"; it ended so: {excerpt(other.text)}"
+        text += f"; {'it ended so' if other.is_end else 'it says'}: {excerpt(other.text)}"
     return text
 
 

@@ -8,6 +8,7 @@ from rdmadiag.explain.log.outcome import outcome_of
 from tests.explain.score import Excerpt, score
 
 TRIED = "n1:7:9 [0] NCCL WARN NET/OFI No eligible providers were found"
+NODE = "/sys/class/infiniband_verbs/uverbs0"
 RESULTS = (
     "# Avg bus bandwidth    : 12.3",
     "# Out of bounds values : 0 OK",
@@ -66,6 +67,17 @@ def test_results_with_trouble_below_them_prove_nothing(below: str) -> None:
 )
 def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
     assert explained(failed, RESULTS[0]).first
+
+
+def test_a_benchmark_of_mpi_does_not_do_without_the_provider_of_a_device() -> None:
+    loads = "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': No such file"
+    lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
+    osu = ("# OSU MPI Bandwidth Test v5.9", "2097152              1139.88")
+    account = explained(loads, lacks, *osu)
+    assert account.first
+    assert account.first.causes[0].label == "provider-missing"
+    assert explained(loads, *osu).first is None  # of a device that this host has not
+    assert explained(loads, lacks, RESULTS[-1]).first is None
 
 
 def test_zeros_of_a_dump_are_no_results() -> None:

@@ -123,3 +123,11 @@ def test_a_job_that_slurm_lists_as_out_of_memory_explains_what_its_peers_say() -
     assert text_of(USES + f"{gone} n1<57210>\n" + listed).startswith(
         "OTHER  no line here says that RDMA failed; likely it was killed"
     )
+
+
+def test_a_line_that_only_names_trouble_is_not_said_to_be_a_failure() -> None:
+    answer = text_of("loading\nSCSI               : Unsupported\ndone\n").partition("\n")[0]
+    assert answer.startswith(
+        "OTHER  no line here says that RDMA failed, and one may be of other trouble: line 2: SCSI"
+    )
+    assert "something failed" in text_of("loading\nValueError: bad shape\n")

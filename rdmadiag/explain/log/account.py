@@ -100,6 +100,7 @@ class OtherFailure:
     causes: tuple[LikelyCause, ...] = ()  # where its own words name them
     next: tuple[str, ...] = ()
     message: KnownMessage | None = None
+    is_end: bool = True  # False: it names trouble of whatever, and not that a program failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,10 +218,15 @@ class Collector:
         if len(self._around) < MOST_AROUND:
             self._around.append(text)
 
-    def note_end(self, number: int, text: str, *, says_why: bool = False) -> None:
-        """How a program ended; `says_why`: with an exception, or a fault."""
+    def note_end(
+        self, number: int, text: str, *, says_why: bool = False, is_end: bool = True
+    ) -> None:
+        """How a program ended; `says_why`: with an exception, or a fault.
+
+        Without `is_end`, a line of trouble that may be none of its end.
+        """
         causes = likely((stated(PROGRAM_ERROR),)) if says_why else ()
-        self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes)
+        self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes, is_end=is_end)
         self._end_says_why = says_why
 
     def note_apart(self, number: int, meaning: "Meaning", *, is_state: bool = False) -> None:
@@ -295,13 +300,9 @@ class Collector:
 
         Of a long log the end alone was looked at: what is not understood in it stays.
         """
-        by_tcp_instead = BY_SOCKETS in self._settings and self._asks_for_rdma
-        for each in self._groups.values():
-            if each.meaning.what == SHOWN or (by_tcp_instead and wants_a_device(each)):
-                continue
-            if [cause.label for cause in each.meaning.causes[:1]] == ["network-plugin-unfit"]:
-                continue  # somebody installed it
-            if each.last < before and is_done_without(each.meaning):
+        before_it = [each for each in self._groups.values() if each.last < before]
+        for each in before_it:
+            if is_done_without(each.meaning) and not self._is_wanted(each):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if self._outcome is None or not self._outcome.is_whole:
             return
@@ -314,6 +315,18 @@ class Collector:
             passed = [t for t, e in several.items() if e.line < before and not is_error(e.text)]
             for text in passed:
                 del several[text]
+
+    def _is_wanted(self, group: Group) -> bool:
+        """Whether results do not show that it was done without as somebody meant it."""
+        if group.meaning.what == SHOWN:
+            return True
+        if BY_SOCKETS in self._settings and self._asks_for_rdma and wants_a_device(group):
+            return True
+        first = next((cause.label for cause in group.meaning.causes), None)
+        if first == "network-plugin-unfit":  # somebody installed it
+            return True
+        by_others = self._outcome is not None and self._outcome.benchmarks_others
+        return by_others and first == "provider-missing"
 
     def _pass_over_what_followed(self) -> None:
         """What is said of the peers of a program that ended by something else than RDMA."""

@@ -129,7 +129,8 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         read_outcome(collector, text, lines, last=True)
         end = end if end.number > collector.went_on else None
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
-        collector.note_end(end.number, end.text, says_why=end.what is Ending.REASON)
+        says_why, is_end = end.what is Ending.REASON, end.what is not Ending.TROUBLE
+        collector.note_end(end.number, end.text, says_why=says_why, is_end=is_end)
         if meaning := meaning_of_end(end.text):
             collector.note_apart(end.number, meaning)
     elif lines > MOST_LINES:

@@ -33,6 +33,7 @@ class Outcome(NamedTuple):
     asks_for_rdma: bool = False  # a device is named, or RDMA was set as the transport
     nccl_warns: bool = False  # of something else than that the library is missing
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
+    benchmarks_others: bool = False  # MPI's results, where a device has no provider
     is_whole: bool = False
 
 
@@ -64,6 +65,7 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
+        benchmarks_others=all(any(map(each.search, texts)) for each in (_OF_MPI, _HAS_NO_PROVIDER)),
     )
 
 
@@ -90,7 +92,7 @@ _RESULT: Final = late(
     # training, and servers
     r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
     r"\b(?:loss|s/it|it/s|sec/step)\b"
-    r"|\d+/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
+    r"|\d/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
     r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
     r"|\bserver started\b"
     # what a script says of itself, and what a host of NVMe has connected
@@ -99,6 +101,8 @@ _RESULT: Final = late(
     r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
+_OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
+_HAS_NO_PROVIDER: Final = late(r"\bno userspace device-specific driver found\b")
 _OTHER: Final = late(
     rf"^(?:{OF_LAUNCHERS}){{0,3}}(?:\w+\.)*"
     # of a file, or the file system below it: EIO, ENOSPC, EROFS, ESTALE, EDQUOT

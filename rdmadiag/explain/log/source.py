@@ -20,7 +20,7 @@ _SOURCE: Final = late(
     r"|^\s*(?:from \S+ import\b|import \w|def \w|class \w|let |fn |pub |async |await |@\w+$"
     r"|return\b)"
     r"|^\s*(?:if|for|while|else|try|except|with)\b.*:\s*$"
-    r"|^\s*[\w.\[\], ]+ :?= (?:await )?[\w.]+\(|^\s*\w+ ?= ?[^\s,]+,(?:\s*#.*)?$"
+    r"|^\s*[\w.\[\],][\w.\[\], ]* :?= (?:await )?[\w.]+\(|^\s*\w+ ?= ?[^\s,]+,(?:\s*#.*)?$"
 )
 _LOG: Final = late(
     r"\d\d:\d\d:\d\d|^\W{0,2}\[[^\]]*\d[^\]]*\]|^\S+:\d+:\d+|\b(?:WARN|ERROR|INFO|FATAL)\b"
