@@ -482,6 +482,28 @@ def test_a_command_that_the_firmware_did_not_answer_is_no_refused_register() -> 
     assert first.what == "firmware-silent"
 
 
+def test_a_register_that_the_firmware_refuses_breaks_nothing() -> None:
+    line = (
+        "[91230.114811] mlx5_core 0000:00:05.0: mlx5_cmd_out_err:838:(pid 7): {}(0x805) op_mod(0x1)"
+        " failed, status bad resource(0x5), syndrome (0x305684), err(-22)"
+    )
+    account = explained(line.format("ACCESS_REG"))
+    assert account.first is None
+    assert [each.what for each in account.notes] == ["access-register"]
+    assert explained(line.format("CREATE_QP")).first
+
+
+def test_a_message_that_says_why_is_not_lost_among_those_of_the_same_stage() -> None:
+    first = explained(
+        "mount.lustre: mount 10.149.2.1@o2ib:/scratch at /scratch failed: Input/output error",
+        "Is the MGS running?",
+        "[  341.829021] LNetError: 4214:0:(o2iblnd.c:2606:kiblnd_create_dev()) Can't query IPoIB "
+        "interface ib0: it's down",
+    ).first
+    assert first
+    assert first.causes[0].label == "interface-down"
+
+
 def test_what_the_line_itself_excludes_is_no_cause() -> None:
     plain = "ibv_modify_qp failed with 22, next state RTR, local GID index 3, local GID {}"
     labels = [each.label for each in explained(plain.format("fe80::1")).failures[0].causes]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rdmadiag.explain.log.evidence import NOT_AFTER_STEPS
 from rdmadiag.explain.log.observed import observed
 from tests.explain.score import Excerpt, score
 
@@ -117,6 +118,13 @@ def test_a_narrow_slot_is_noted_and_is_the_answer_where_somebody_says_that_it_is
         ("4x400G per node, expected ~180. kernel 6.6.43", "complaint"),
         ("why is all_reduce so slow?", "complaint"),
         ("27 seconds per step, on the old cluster the same config did 4.", "complaint"),
+        ("all reduce drops to a third once we go over 16 nodes", "complaint"),
+        (
+            "Epoch 0, iteration 8815/99999 | lr: 0.0002991 |  | train_step_timing in s: 7.2",
+            "has-worked",
+        ),
+        (" iteration    14320/  500000 | learning rate: 2.8E-04 | lm loss: 2.1E+00", "has-worked"),
+        (" step   41200  time  8.2400  dt 2.00e-04  wall 1811.3", "has-worked"),
         ("RDMA device: mlx5_2, LID: 0, GID: (GID_Index 0) fe:80:00:00:00:00", "gid-index-0"),
         ("mlx5_0:1/RoCE (synd 0x15 vend 0x81)", "on-roce"),
     ],
@@ -128,6 +136,7 @@ def test_a_line_shows_it(line: str, word: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "expected ~ 360-390, what am I missing",
         "WorkNCCL(SeqNum=3, OpType=ALLREDUCE)",
         "step 1 of 4: build the image",
         "NET/IB : Slow path is used",
@@ -139,3 +148,62 @@ def test_a_line_shows_it(line: str, word: str) -> None:
 )
 def test_a_line_shows_nothing(line: str) -> None:
     assert observed(line) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "expected ~ 360-390, what am I missing",
+        "p5.48xlarge x2, should be ~ 400+",
+        "all other pairs of nodes give 97. Link looks fine to me:",
+        "node25 is the slow one in the pairwise test, others are at 390ish",
+        "it never goes over 27 or so in either direction",
+        "Why is it so slow on 4 nodes?",
+    ],
+)
+def test_beside_a_table_of_a_benchmark_a_complaint_needs_no_unit(line: str) -> None:
+    table = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+    assert "complaint" not in observed(line)
+    assert "complaint" in observed(f"{table}\n{line}")
+    assert "complaint" not in observed(f"{table}\n[12.1] WARN: {line}")
+
+
+STEP = " iteration 41160/ 500000 | lm loss: 2.204113E+00 |\n"
+EXHAUSTED = (
+    "n1:7:9 [5] net_ib.cc:2180 NCCL WARN NET/IB: Got completion from peer 10.22.4.31<55144> with "
+    "status=12 opcode=0 len=0 vendor err 129 (Send)\n"
+)
+
+
+def test_a_setting_that_explains_a_failure_does_so_after_steps_too() -> None:
+    setting = "n1:7:7 [5] NCCL INFO NCCL_IB_RETRY_CNT set by environment to 1.\n"
+    assert causes(STEP + EXHAUSTED)[0] not in NOT_AFTER_STEPS
+    assert causes(EXHAUSTED)[0] in NOT_AFTER_STEPS
+    given = "n1:7:7 [5] NCCL INFO NCCL_IB_TIMEOUT set by environment to 12.\n"
+    assert "ack-timeout-short" in causes(given + setting + STEP + EXHAUSTED)[:2]
+
+
+UCX_ENDS = (
+    "[n1:7:0:7] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend "
+    "0x81 hw_synd 0/0)\n"
+    "==== backtrace (tid: 7) ====\n"
+    " 0  /usr/lib64/libucs.so.0(ucs_handle_error+0x2e4) [0x7f9fb1c0a7a4]\n"
+    " 1  /usr/lib64/libucs.so.0(ucs_log_default_handler+0xf09) [0x7f9fb1c0c2d9]\n"
+)
+
+
+def test_ucx_that_gives_up_after_a_transfer_has_not_crashed() -> None:
+    frame = " 2  /usr/lib64/ucx/libuct_ib.so.0({}+0x24c) [0x7f9fa8f1f61c]\n"
+    assert "program-fault" not in causes(UCX_ENDS + frame.format("uct_ib_mlx5_completion_with_err"))
+    assert "program-fault" in causes(UCX_ENDS + frame.format("uct_ib_mlx5_iface_init"))
+
+
+COUNTERS = (
+    "root@n1:~# cd /sys/class/infiniband/mlx5_4/ports/1/hw_counters; grep . *\n"
+    "out_of_sequence:9203318\nnp_cnp_sent:4\nroce_adp_retrans:64102\n"
+)
+
+
+def test_packets_out_of_order_are_a_lossy_way_where_somebody_says_that_it_is_slow() -> None:
+    assert causes(COUNTERS) == []
+    assert causes(f"all_reduce is so slow over 16 nodes\n{COUNTERS}")[0] == "traffic-not-lossless"

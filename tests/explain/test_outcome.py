@@ -21,6 +21,9 @@ RESULTS = (
     "100%|##########| 3/3 [00:00<00:00, 671.98it/s, loss=0.058]",
     "INFO:     Application startup complete.",
     "SERVE_STANDARD_PASS",
+    "Performance:      114.618        0.209",
+    "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000521 ...... PASSED",
+    " 2       1000          1.88           4.02         1.93     \t       1.95\t0.05   \t\t2.31",
 )
 
 

@@ -52,6 +52,7 @@ from rdmadiag.explain.log.kind import (
     ENDED,
     GPU_FAULT,
     IN_WORDS,
+    MESSAGE,
     NOT_STARTED,
     OF_NO_RDMA,
     OF_RDMA,
@@ -370,6 +371,8 @@ class Collector:
             key = (*key, meaning.causes)
         elif meaning.what == LINK_DOWN:
             key = (*key, link_of(found), says_down(found.text))
+        elif meaning.what == MESSAGE and len(meaning.causes) == 1:
+            key = (*key, meaning.causes)  # it says why, and others of its stage may not
         group = to.get(key)
         if group is None:
             if len(to) >= MOST_GROUPS:

@@ -33,6 +33,7 @@ from rdmadiag.explain.log.settings import (
 from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.fields import Fields
@@ -69,6 +70,7 @@ OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
     "neighbour-table-full": frozenset(
         {"peer-unreachable", "no-route", "no-path", "peer-interface-down"}
     ),
+    "interface-down": frozenset({"lnet-nids-differ"}),
     "killed-for-memory": frozenset({"peer-gone"}),
     "bounce-buffers-full": frozenset({"memlock", "gdr-off", "mr-exhausted", "no-memory"}),
 }
@@ -240,6 +242,8 @@ def of_steps(groups: Iterable[Group], seen: Collection[str]) -> None:
         meaning = group.meaning
         if meaning.kind is not Kind.FAILURE or meaning.fields.stage is not Stage.DATA:
             continue
+        if group.is_decided:
+            continue
         last = [each for each in meaning.causes if each.label in NOT_AFTER_STEPS]
         first = [each for each in meaning.causes if each.label not in NOT_AFTER_STEPS]
         if first and last and meaning.causes[0] in last:
@@ -286,7 +290,11 @@ def of_flaps(groups: Sequence[Group], *, is_short: bool) -> None:
 
 
 SLOW: Final = frozenset(
-    {"gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable", "pcie-link-narrow"}
+    {
+        *("gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable", "pcie-link-narrow"),
+        *("provider-missing", "provider-release", "abi-mismatch", "traffic-not-lossless"),
+        *("openib-not-used", "network-plugin-missing"),
+    }
 )
 """What a job goes on with, more slowly."""
 
@@ -344,9 +352,14 @@ def cut(groups: Sequence[Group]) -> None:
             group.meaning = replace(meaning, causes=(lost, *rest)[:MOST_CAUSES])
 
 
+_ENDS_ITSELF: Final = late(r"\buct_\w+_(?:completion_with_err|ep_handle_failure)\b")
+"""A frame of UCX where it gives up, since a transfer has failed."""
+
+
 def suspect(groups: Sequence[Group]) -> None:
     """Where code of RDMA crashed in the same log, what failed beside may be its fault, too."""
-    if not any(each.meaning.what == CRASH for each in groups):
+    crashes = [each.text for each in groups if each.meaning.what == CRASH]
+    if all(map(_ENDS_ITSELF.search, crashes)):
         return
     fault = stated("program-fault")
     for group in groups:

@@ -36,10 +36,11 @@ _OBSERVED: Final = {
     # of UCX and Mooncake
     GID_INDEX_0: late(r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"),
     HAS_WORKED: late(
-        r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,80}"
-        r"(?:\bloss\b|\bdt ?=|\bit/s|\btok(?:en)?s?/s)"
+        r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,400}"
+        r"(?:loss\b|\bdt\b|\bit/s|\btok(?:en)?s?/s)"
         r"|\bSeqNum=\d{4,}|\b(?:loss|lm_loss)[ :=]+\d+\.\d+.{0,40}\bstep[ :=]+\d{2,}"
         r"|\b(?:epoch|train(?:ing)?|steps?)\b.{0,60}\| *\d{3,}/\d{3,} \[\d+:\d\d"
+        r"|\biteration \d{2,}/\d+ \|"  # NeMo
         # VASP, WRF, OpenFOAM, MLX
         r"|^(?:DAV|RMM): +\d+ +-?0\.\d|^Timing for main: time |^Time = \d.{0,40}\bdeltaT\b"
         r"|\bPrompt processing progress: [1-9]\d*/",
@@ -47,13 +48,16 @@ _OBSERVED: Final = {
     ),
     RESOLVED: late(r"\bRDMA_CM_EVENT_ROUTE_RESOLVED\b|\brdma_resolve_route successful\b"),
     COMPLAINT: late(
-        r"\b(?:dropped|fell|went|down) from .{0,40}\d|\b(?:expect(?:ed|ing)?|should be) ~?\d"
+        r"\b(?:dropped|fell|went|down) from .{0,40}\d|\b(?:expect(?:ed|ing)?|should be) ?~? ?\d"
         r"|\b(?:is|are|was|so|too|very|much|why|runs?) (?:very |so |too |this )?slow(?:er)?\b"
         r"|\bslower than\b|\bslow (?:after|since|compared)\b"
         r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
         r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
         r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)"
-        r"|\b(?:other|rest)\b.{0,40}\bgives? \d"
+        r"|\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
+        r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
+        r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
+        r"|\bthe slow(?:est)? (?:one|node|host|pair)\b"
         r"|\bon the (?:old|other) (?:cluster|nodes?|hosts?)\b.{0,40}\bdid \d",
         re.IGNORECASE,
     ),
@@ -90,25 +94,31 @@ def _of_which(line: str) -> str:
 
 
 _OF_SPEED: Final = late(
-    r"\ball_?reduce|\bbus ?bw\b|\bbandwidth\b|\bthroughput\b|\bspeed\b|\bstep time\b"
+    r"\ball[_ ]?reduce|\bbus ?bw\b|\bbandwidth\b|\bthroughput\b|\bspeed\b|\bstep time\b"
     r"|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)?\b|\bsamples\b|\btok(?:en)?s?/s|\bper step\b",
     re.IGNORECASE,
 )
+_MEASURED: Final = late(r"\bbusbw\b|\bBW (?:peak|average)\[|^# ?OSU .*Bandwidth|\(ns/day\)")
+"""The head of a table of what a benchmark of the network has measured."""
 _PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)
 
 
-def _by_somebody(line: str) -> bool:
-    """Whether a line of complaint is of a person, and of speed."""
-    return _OF_SPEED.search(line) is not None and _PRINTED.search(line) is None
+def _by_somebody(line: str, *, is_measured: bool) -> bool:
+    """Whether a line of complaint is of a person, and of speed: so it is beside a benchmark's."""
+    return (is_measured or _OF_SPEED.search(line) is not None) and not _PRINTED.search(line)
 
 
 def observed(text: str) -> frozenset[str]:
     """Words of these, of a text of few lines."""
     lines = text.splitlines()
+    is_measured = any(map(_MEASURED.search, lines))
     found = (
         word
         for word, each in _OBSERVED.items()
-        if any(each.search(line) and (word != COMPLAINT or _by_somebody(line)) for line in lines)
+        if any(
+            each.search(line) and (word != COMPLAINT or _by_somebody(line, is_measured=is_measured))
+            for line in lines
+        )
     )
     whole = {MANUAL: is_manual, RECOVERS: _recovers}
     return frozenset(found) | {word for word, holds in whole.items() if holds(lines)}

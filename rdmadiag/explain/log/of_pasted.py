@@ -13,6 +13,7 @@ from rdmadiag.explain.causes import all_stated
 from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import MAY_BE, OF_NO_RDMA, SHOWN, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.observed import COMPLAINT, observed
 from rdmadiag.explain.log.recall import fits
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ def read_pasted(collector: "Collector", text: bytes) -> "Sequence[Shown]":
     """Add what is certain; what is not is returned."""
     from rdmadiag.explain.pasted import shown
 
-    several = list(shown(text.decode("utf-8", "replace")))
+    read = text.decode("utf-8", "replace")
+    several = list(shown(read))
     for each in several:
         if each.is_certain:
             _add(collector, each)
-    return [each for each in several if not each.is_certain]
+    is_slow = any(each.if_slow for each in several) and COMPLAINT in observed(read)
+    return [each for each in several if not each.is_certain and (is_slow or not each.if_slow)]
 
 
 def add_possible(collector: "Collector", several: "Sequence[Shown]") -> None:

@@ -87,7 +87,10 @@ _RESULT: Final = late(
     # nccl-tests, Intel's and OSU's benchmarks, ucx_perftest
     r"^# (?:Avg bus bandwidth|Out of bounds values : 0 OK|Collective test concluded)"
     r"|^# ?All processes entering MPI_Finalize|^Final: +\d"
-    r"|^ *\d+(?: +\d+)* +\d+\.\d+(?: +[\d.]+)* *$"
+    r"|^ *\d+(?: +\d+)* +\d+\.\d+(?:[ \t]+[\d.]+)*[ \t]*$"
+    # GROMACS, HPL, OpenFOAM, Horovod
+    r"|^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
+    r"|\bImg/sec per GPU: \d"
     r"|^ *\d+ +\d+ +(?:u?int\d*|b?float\d*|half|double) +\w+ .*\d\.\d"
     # training, and servers
     r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
@@ -99,6 +102,7 @@ _RESULT: Final = late(
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
     r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
     r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
+    r"|\bfailed, continuing with succeeded transport\b"  # of glusterd
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")

@@ -77,7 +77,7 @@ _HARMLESS: Final = late(
     r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
     r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
     r"|\b[Ff]ailed \w+: +0\s*$|\b[Ee]rror is \d+\.\d+(?:[eE][-+]?\d+)?\s*$"
-    r"|\bskipping \w+ +\(not supported\)"
+    r"|\bskipping \w+ +\(not supported\)|\b0 \w+ (?:\w+ and )?(?:failed|skipped)\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"

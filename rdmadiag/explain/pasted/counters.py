@@ -41,6 +41,7 @@ _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 FEW: Final = 10  # errors of a link, below which nothing is said
 OFTEN: Final = 50  # losses of a link since the driver started
 MANY: Final = 100  # packets
+LOSSY: Final = 100_000  # packets out of order since the driver started
 PAUSED: Final = 0.3  # of the time between two readings
 MICROSECOND: Final = 1e-6
 
@@ -94,6 +95,8 @@ def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
             first = ("traffic-not-lossless",) if lossy else ()
             causes = (*first, "slow-path", "pause-storm", "cable-or-module")
             yield Shown(causes, each.line, False)
+        elif _OUT_OF_ORDER.fullmatch(name) and each.last >= LOSSY and (host, device) in on_roce:
+            yield Shown(("traffic-not-lossless", "slow-path"), each.line, False, if_slow=True)
 
 
 def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:

@@ -103,7 +103,7 @@ def _of_lines(part: Part) -> Iterator[Shown]:
         elif line.text[:1].isalnum() and " controller" in line.text:
             is_network = True
         if (is_network and _DOWNGRADED.match(line.text)) or _is_limited(line.text):
-            yield Shown(("slow-path", "pcie-error"), line, False)
+            yield Shown(("pcie-link-narrow", "slow-path", "pcie-error"), line, False)
         elif ("enable_roce" in part.command and _OFF.match(line.text)) or _NVM_OFF.match(line.text):
             yield Shown(("rdma-off-on-device", "no-rdma-device"), line)
         elif (found := _MODULE_HOT.match(line.text)) and int(found[1]) > int(found[2]):

@@ -57,6 +57,7 @@ class Shown(NamedTuple):
     causes: tuple[str, ...]  # labels, the likeliest first
     line: Line
     is_certain: bool = True  # else only where nothing else in the text has failed
+    if_slow: bool = False  # and, where it is not certain, only where somebody says that it is slow
     host: str = ""  # whose prompt stands above it
     platform: Literal["linux", "darwin", ""] = ""  # where the line does not say it
     context: str = ""  # whose sentence of the causes it is

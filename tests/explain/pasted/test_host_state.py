@@ -20,7 +20,10 @@ from tests.explain.pasted.answer import ON_N1, first
             ("firewall", 1, True),
         ),
         ("   0     0 DROP  udp  --  *  *  0.0.0.0/0  0.0.0.0/0  udp dpt:4791\n", None),
-        ("\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n", ("slow-path", 1, False)),
+        (
+            "\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16 (ok)\n",
+            ("pcie-link-narrow", 1, False),
+        ),
         ("\t\tLnkSta:\tSpeed 16GT/s (ok), Width x16 (ok)\n", None),
         (
             (
