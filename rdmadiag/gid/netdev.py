@@ -24,6 +24,13 @@ class Unusable(StrEnum):
     TENTATIVE = "tentative"  # detection has not ended
 
 
+OPERATIONAL: Final = frozenset({"up", "unknown", "dormant"})
+"""Operational states in which IPv4 and RoCE over it go out: networking/operstates.rst.
+
+"unknown" is what drivers without such states leave when up. A dormant netdev has a carrier, and
+waits for a supplicant; IPv6 alone waits with it (addrconf_link_ready): its addresses stay
+tentative.
+"""
 NOT_HERE: Final = (NetDevState.ABSENT, NetDevState.ELSEWHERE)
 
 

@@ -493,6 +493,24 @@ def test_a_register_that_the_firmware_refuses_breaks_nothing() -> None:
     assert explained(line.format("CREATE_QP")).first
 
 
+@pytest.mark.parametrize("which", ["rank", "GPU", "queue", "port", "QP"])
+def test_a_number_0_before_failed_is_no_count(which: str) -> None:
+    account = explained(
+        "12:00:00 rdma: using mlx5_0 port 1", f"12:00:02 rdma: {which} 0 create failed", "bye"
+    )
+    assert account.first or account.unknown
+
+
+def test_an_errno_of_a_call_before_the_peer_ended_is_no_cause() -> None:
+    first = explained(
+        "  local address:  LID 0x0000, QPN 0x000011, PSN 0xbfdeee, GID ::ffff:192.0.2.1",
+        "client read/write: No space left on device",
+        "Couldn't read/write remote address",
+    ).first
+    assert first
+    assert "disk-full" not in [each.label for each in first.causes]
+
+
 def test_a_message_that_says_why_is_not_lost_among_those_of_the_same_stage() -> None:
     first = explained(
         "mount.lustre: mount 10.149.2.1@o2ib:/scratch at /scratch failed: Input/output error",

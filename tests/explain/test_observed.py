@@ -137,6 +137,9 @@ def test_a_line_shows_it(line: str, word: str) -> None:
     "line",
     [
         "expected ~ 360-390, what am I missing",
+        "memory: rank 0 is at 71 GB, the others are at 69 GB",
+        "cosine schedule: lr drops to a tenth after 1M samples",
+        "Namespace(epochs=90, step=30, seed=42, label_smoothing=0.1, criterion=cross_entropy_loss)",
         "WorkNCCL(SeqNum=3, OpType=ALLREDUCE)",
         "step 1 of 4: build the image",
         "NET/IB : Slow path is used",
@@ -166,6 +169,7 @@ def test_beside_a_table_of_a_benchmark_a_complaint_needs_no_unit(line: str) -> N
     assert "complaint" not in observed(line)
     assert "complaint" in observed(f"{table}\n{line}")
     assert "complaint" not in observed(f"{table}\n[12.1] WARN: {line}")
+    assert "complaint" not in observed(f"{table}\nranks: 16, expected 16")
 
 
 STEP = " iteration 41160/ 500000 | lm loss: 2.204113E+00 |\n"

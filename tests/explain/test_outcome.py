@@ -21,8 +21,6 @@ RESULTS = (
     "100%|##########| 3/3 [00:00<00:00, 671.98it/s, loss=0.058]",
     "INFO:     Application startup complete.",
     "SERVE_STANDARD_PASS",
-    "Performance:      114.618        0.209",
-    "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000521 ...... PASSED",
     " 2       1000          1.88           4.02         1.93     \t       1.95\t0.05   \t\t2.31",
 )
 
@@ -72,6 +70,24 @@ def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
     assert explained(failed, RESULTS[0]).first
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "Performance:      114.618        0.209",
+        "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000521 ...... PASSED",
+        "Finalising parallel run",
+        "[1,0]<stdout>:Img/sec per GPU: 761.4 +-0.9",
+    ],
+)
+def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> None:
+    forked = "An MPI process has executed an operation involving a call to the"
+    forked += '\n"fork()" system call to create a child process.'
+    assert explained(forked, ended).first is None
+    assert explained(TRIED, ended).first
+    lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
+    assert explained(lacks, ended).first
+
+
 def test_a_benchmark_of_mpi_does_not_do_without_the_provider_of_a_device() -> None:
     loads = "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': No such file"
     lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
@@ -81,6 +97,8 @@ def test_a_benchmark_of_mpi_does_not_do_without_the_provider_of_a_device() -> No
     assert account.first.causes[0].label == "provider-missing"
     assert explained(loads, *osu).first is None  # of a device that this host has not
     assert explained(loads, lacks, RESULTS[-1]).first is None
+    fast = ("# OSU MPI Bandwidth Test v7.3", "4194304             24570.55")
+    assert explained(lacks, *fast).first is None  # by another device
 
 
 def test_zeros_of_a_dump_are_no_results() -> None:

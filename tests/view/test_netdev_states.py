@@ -135,3 +135,16 @@ def test_nor_one_of_which_it_is_not_known_whose_it_is() -> None:
     found = device.ports[0].netdev
     assert isinstance(found, Missing)
     assert found.why is Why.NOT_COLLECTED
+
+
+@pytest.mark.parametrize(
+    ("operstate", "expected"),
+    [("up", UP), ("unknown", UP), ("dormant", UP), ("down", DOWN), ("lowerlayerdown", DOWN)],
+)
+def test_a_netdev_without_a_supplicant_still_carries_ipv4(
+    operstate: str, expected: NetDevState
+) -> None:
+    evidence = machine(OTHER, netdev(), named=NAME).evidence()
+    netdevs = tuple(replace(each, operstate=operstate) for each in evidence.netdev.netdevs)
+    (view,) = devices(replace(evidence, netdev=replace(evidence.netdev, netdevs=netdevs)))
+    assert view.ports[0].netdevs == {NAME: expected}

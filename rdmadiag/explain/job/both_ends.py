@@ -63,6 +63,7 @@ _BOTH_WAYS: Final = "Bidirectional "
 """In the name of a test, by the option -b of perftest."""
 _MET_ANOTHER: Final[Labels] = ("peer-address-wrong", "other-program")
 _TWO_SERVERS: Final[Labels] = ("peer-not-started", "arguments-differ")
+_NOBODY_CAME: Final[Labels] = ("peer-not-started", "program-not-started", "peer-address-wrong")
 _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
 
 
@@ -214,20 +215,25 @@ def _not_started(part: Part, other: Part) -> Compared | None:
 
 
 def _something_else(part: Part, other: Part) -> Compared | None:
-    """Of one end there are a few lines, none of which a test prints, and one of them refuses
-    something; the other waits for it: a shell, an account or a check before it may have started
-    nothing.
+    """Of one end there are a few lines, none of which a test prints, and the other waits for it: a
+    shell, an account or a check before it may have started nothing. Where none of them refuses
+    something, it is only known that nobody has come.
     """
-    line = part.end or part.last_line
-    if line is None or not _REFUSES.search(line.text) or part.talk.died:
+    line, reached = part.end or part.last_line, other.talk.reached
+    if line is None or part.talk.died or _failed(other):
         return None
-    if _failed(other) or other.talk.reached not in (Reached.WAITING, Reached.OWN_END):
+    if reached not in (Reached.WAITING, Reached.OWN_END):
         return None
     said = (
         f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}",
         f"{other.where}: it waits for its client: {other.talk.text}",
     )
-    return Compared(part, part.not_started(line), (), said)
+    if _REFUSES.search(line.text):
+        return Compared(part, part.not_started(line), (), said)
+    seen = _stopped(other)
+    if seen is None or reached is not Reached.WAITING:
+        return None
+    return Compared(other, seen, all_stated(_NOBODY_CAME, "no_peer"), said)
 
 
 # --- how far the two came ----------------------------------------------------------------------

@@ -37,7 +37,7 @@ from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.job.writers import writer_of
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end
+from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end, meaning_of_last
 from rdmadiag.explain.log.groups import known_message, likely
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
@@ -630,7 +630,7 @@ def _only(why: Mapping[str, Sequence[str]], degree: Counter[str]) -> str | None:
 
 def _with_causes(ended: Ended) -> Ended:
     """With what its words are known for."""
-    meaning = meaning_of_end(ended.text)
+    meaning = meaning_of_end(ended.text) or meaning_of_last(ended.text)
     causes = likely(meaning.causes) if meaning else ()
     return replace(ended, causes=causes, message=known_message(ended.text))
 

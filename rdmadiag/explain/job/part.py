@@ -23,7 +23,7 @@ from rdmadiag.explain.job.writers import (
     unmarked,
     writer_of,
 )
-from rdmadiag.explain.log.endings import End, Ending, end_of, numbered
+from rdmadiag.explain.log.endings import End, Ending, end_of, last_message, numbered
 from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
@@ -210,7 +210,7 @@ class Collecting:
         if mark is not Mark.NONE:
             rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
             text = b"\n".join(rows)
-        self.part.end = end_of(text, lines)
+        self.part.end = end_of(text, lines) or last_message(text, lines)
         if lines <= OF_A_START:
             several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
             self.part.last_line = max(several, key=lambda each: each.number, default=None)

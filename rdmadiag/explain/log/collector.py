@@ -180,6 +180,11 @@ class Collector:
         return self._outcome.went_on if self._outcome else 0
 
     @property
+    def ended_well(self) -> int:
+        """The line in which a program says that it came to its end; 0 without one."""
+        return max(self.went_on, self._outcome.ended_well) if self._outcome else 0
+
+    @property
     def has_outcome(self) -> bool:
         """How the rest of the log went is known."""
         return self._outcome is not None
@@ -265,6 +270,10 @@ class Collector:
         self._outcome = outcome
         if outcome.went_on:
             self._pass_over_what_was_tried(outcome.went_on)
+        for each in self._groups.values():
+            first = [cause.label for cause in each.meaning.causes[:1]]
+            if each.last < outcome.ended_well and first == ["fork-unsafe"]:
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if outcome.other:
             self._pass_over_what_followed()
         if outcome.over_tcp:

@@ -127,7 +127,7 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     end = end_of(text, lines)
     if end and end.what is Ending.TROUBLE:
         read_outcome(collector, text, lines, last=True)
-        end = end if end.number > collector.went_on else None
+        end = end if end.number > collector.ended_well else None
     if end and not (collector.talk.has_result and NOT_STARTED.search(end.text)):
         says_why, is_end = end.what is Ending.REASON, end.what is not Ending.TROUBLE
         collector.note_end(end.number, end.text, says_why=says_why, is_end=is_end)
@@ -261,13 +261,25 @@ _OF_OTHERS: Final = late(
 
 def _of_last_messages(text: bytes, lines: int) -> Iterator[tuple[int, Meaning]]:
     for number, plain in numbered(text, lines):
-        found = message_of(plain)
-        if found is None or not found.is_last or not is_output(plain):
-            continue
-        if sign_of(plain, "linux"):  # which says more of the line
-            continue
-        if meaning := with_message(None, fields(plain), found):
+        if meaning := meaning_of_last(plain):
             yield number, meaning
+
+
+def meaning_of_last(text: str) -> Meaning | None:
+    """What a line is known for that fails where nothing below it goes on."""
+    found = message_of(text)
+    if found is None or not found.is_last or not is_output(text):
+        return None
+    if sign_of(text, "linux"):  # which says more of the line
+        return None
+    return with_message(None, fields(text), found)
+
+
+def last_message(text: bytes, lines: int) -> End | None:
+    """The first such line of a short log, of which no other says how it ended."""
+    several = _of_last_messages(text, lines) if lines <= MOST_LINES else ()
+    found = ((n, each) for n, each in several if each.kind is Kind.FAILURE and each.causes)
+    return next((End(Ending.REASON, n, each.fields.text) for n, each in found), None)
 
 
 def ending_of(text: str) -> Ending | None:

@@ -103,18 +103,30 @@ def _fits(row: "Setting", meaning: "Meaning") -> bool:
     return meaning.fields.stage is Stage.OPEN or row.label in _labels(meaning)
 
 
+_PEERS_END: Final = late(r"(?m)^((?:client read/write|server read): )(?!Connection )[A-Z][\w ]+$")
+
+
+def _said(group: Group) -> str:
+    """Its line, without the name of an errno that is one of an earlier call.
+
+    The pingpongs print errno where the peer has sent less than an address, or closed
+    (pp_client_exch_dest of rdma-core's libibverbs/examples): read(2) had not failed.
+    """
+    return _PEERS_END.sub(r"\1", group.text)
+
+
 def hear(groups: Iterable[Group], unknown: Sequence[str]) -> None:
     """What the words of all lines of trouble say, where a line by itself says little."""
     from rdmadiag.explain.log.in_words import likeliest, of_a_mac, weights
 
-    lines = [(each.text, each.meaning.fields.stage) for each in groups]
+    lines = [(_said(each), each.meaning.fields.stage) for each in groups]
     lines += [(each, None) for each in unknown]
     everywhere = weights("\n".join(text for text, _ in lines)) if lines else Counter()
     for group in groups:
         meaning = group.meaning
         if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE):
             continue
-        own = weights(group.text, meaning.fields.stage)
+        own = weights(_said(group), meaning.fields.stage)
         own += own if meaning.what == IN_WORDS else Counter()
         own += everywhere
         if meaning.fields.platform == "darwin":
@@ -142,9 +154,10 @@ def recall(
     `whole` is all of a short log; of a longer one, where it is empty, the lines that are kept stand
     for it, and what is `around` the first of them.
     """
-    lines = [*(each.text for each in groups), *unknown]
+    lines = [*map(_said, groups), *unknown]
     if not lines:
         return
+    whole = _PEERS_END.sub(r"\1", whole)
     from rdmadiag.explain.log.catalogue.alike import votes_alike
     from rdmadiag.explain.log.learned.chances import chance
     from rdmadiag.explain.log.learned.model import shipped
@@ -358,8 +371,8 @@ _ENDS_ITSELF: Final = late(r"\buct_\w+_(?:completion_with_err|ep_handle_failure)
 
 def suspect(groups: Sequence[Group]) -> None:
     """Where code of RDMA crashed in the same log, what failed beside may be its fault, too."""
-    crashes = [each.text for each in groups if each.meaning.what == CRASH]
-    if all(map(_ENDS_ITSELF.search, crashes)):
+    crashes = [each for each in groups if each.meaning.what == CRASH]
+    if all(each.count == 1 and _ENDS_ITSELF.search(each.text) for each in crashes):
         return
     fault = stated("program-fault")
     for group in groups:

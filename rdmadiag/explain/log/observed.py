@@ -36,8 +36,8 @@ _OBSERVED: Final = {
     # of UCX and Mooncake
     GID_INDEX_0: late(r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"),
     HAS_WORKED: late(
-        r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d{2,}.{0,400}"
-        r"(?:loss\b|\bdt\b|\bit/s|\btok(?:en)?s?/s)"
+        r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d\d.{0,400}"
+        r"(?:loss[ :=]+-?\d|\bdt[ :=]+\d|\d ?it/s|\btok(?:en)?s?/s)"
         r"|\bSeqNum=\d{4,}|\b(?:loss|lm_loss)[ :=]+\d+\.\d+.{0,40}\bstep[ :=]+\d{2,}"
         r"|\b(?:epoch|train(?:ing)?|steps?)\b.{0,60}\| *\d{3,}/\d{3,} \[\d+:\d\d"
         r"|\biteration \d{2,}/\d+ \|"  # NeMo
@@ -54,16 +54,21 @@ _OBSERVED: Final = {
         r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
         r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
         r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)"
-        r"|\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
-        r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
-        r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
-        r"|\bthe slow(?:est)? (?:one|node|host|pair)\b"
+        r"|\b(?:other|rest)\b.{0,40}\bgives? \d"
         r"|\bon the (?:old|other) (?:cluster|nodes?|hosts?)\b.{0,40}\bdid \d",
         re.IGNORECASE,
     ),
 }
 
 
+_OF_A_RATE: Final = late(
+    r"\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
+    r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
+    r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
+    r"|\bthe slow(?:est)? (?:one|node|host|pair)\b",
+    re.IGNORECASE,
+)
+"""A complaint, where it is of a rate: memory, samples and learning rates fall, too."""
 _CONNECTION: Final = late(r"\b(?:nvme\d+(?=: )|connection\d+:\d+|VERBS RDMA .*? to \S+)")
 _LOST: Final = late(r"\btransport retry counter exceeded\b|\bIBV_WC_RETRY_EXC_ERR\b")
 _RECOVERED: Final = late(
@@ -100,25 +105,34 @@ _OF_SPEED: Final = late(
 )
 _MEASURED: Final = late(r"\bbusbw\b|\bBW (?:peak|average)\[|^# ?OSU .*Bandwidth|\(ns/day\)")
 """The head of a table of what a benchmark of the network has measured."""
+_LABELLED: Final = late(r"\s*[\w-]+: ")  # "ranks: 2, expected 2"
 _PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)
 
 
-def _by_somebody(line: str, *, is_measured: bool) -> bool:
-    """Whether a line of complaint is of a person, and of speed: so it is beside a benchmark's."""
-    return (is_measured or _OF_SPEED.search(line) is not None) and not _PRINTED.search(line)
+_RATE: Final = late(
+    r"\ball[_ ]?reduce|\bbus ?bw\b|\bbandwidth\b|\bthroughput\b|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)\b",
+    re.IGNORECASE,
+)
+
+
+def _complains(line: str, *, is_measured: bool) -> bool:
+    """Whether somebody says in it that it is slow; beside a benchmark's table without a unit."""
+    if _PRINTED.search(line) or (is_measured and _LABELLED.match(line)):
+        return False
+    if _OF_A_RATE.search(line):
+        return is_measured or _RATE.search(line) is not None
+    found = _OBSERVED[COMPLAINT].search(line) is not None
+    return found and (is_measured or _OF_SPEED.search(line) is not None)
 
 
 def observed(text: str) -> frozenset[str]:
     """Words of these, of a text of few lines."""
     lines = text.splitlines()
     is_measured = any(map(_MEASURED.search, lines))
-    found = (
-        word
-        for word, each in _OBSERVED.items()
-        if any(
-            each.search(line) and (word != COMPLAINT or _by_somebody(line, is_measured=is_measured))
-            for line in lines
-        )
-    )
+    found = {word for word, each in _OBSERVED.items() if any(map(each.search, lines))}
+    if not any(_complains(line, is_measured=is_measured) for line in lines):
+        found -= {COMPLAINT}
+    else:
+        found |= {COMPLAINT}
     whole = {MANUAL: is_manual, RECOVERS: _recovers}
     return frozenset(found) | {word for word, holds in whole.items() if holds(lines)}

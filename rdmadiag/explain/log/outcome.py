@@ -12,7 +12,7 @@ them. And where a program ends by its own fault, or the GPU's, its peers say tha
 (1, "TypeError: 'int' object is not iterable")
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.endings import OF_THE_PROGRAM, ending_of, numbered
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rdmadiag.explain.log.collector import Collector
 
 
+BY_TCP: Final = 5000.0
+"""MB/s between two processes, which TCP of one connection does not reach."""
+
+
 class Outcome(NamedTuple):
     """Numbers are those of lines; all but the first field are of a short log that is whole."""
 
@@ -33,7 +37,8 @@ class Outcome(NamedTuple):
     asks_for_rdma: bool = False  # a device is named, or RDMA was set as the transport
     nccl_warns: bool = False  # of something else than that the library is missing
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
-    benchmarks_others: bool = False  # MPI's results, where a device has no provider
+    ended_well: int = 0  # the last line of a program that says so; what it went by is not shown
+    benchmarks_others: bool = False  # MPI's low results, where a device has no provider
     is_whole: bool = False
 
 
@@ -65,8 +70,19 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
-        benchmarks_others=all(any(map(each.search, texts)) for each in (_OF_MPI, _HAS_NO_PROVIDER)),
+        ended_well=max(
+            (n for n, text in several if _ENDED_WELL.search(by_itself(text))), default=0
+        ),
+        benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and _is_slow(texts),
     )
+
+
+def _is_slow(texts: Sequence[str]) -> bool:
+    """Whether all bandwidths of OSU's benchmark are those of TCP."""
+    if not any(map(_OF_MPI.search, texts)):
+        return False
+    found = (float(each[1]) for text in texts if (each := _MEASURED.search(text)))
+    return max(found, default=BY_TCP) < BY_TCP
 
 
 def _last_result(lines: Iterable[tuple[int, str]]) -> int:
@@ -88,9 +104,6 @@ _RESULT: Final = late(
     r"^# (?:Avg bus bandwidth|Out of bounds values : 0 OK|Collective test concluded)"
     r"|^# ?All processes entering MPI_Finalize|^Final: +\d"
     r"|^ *\d+(?: +\d+)* +\d+\.\d+(?:[ \t]+[\d.]+)*[ \t]*$"
-    # GROMACS, HPL, OpenFOAM, Horovod
-    r"|^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
-    r"|\bImg/sec per GPU: \d"
     r"|^ *\d+ +\d+ +(?:u?int\d*|b?float\d*|half|double) +\w+ .*\d\.\d"
     # training, and servers
     r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
@@ -102,10 +115,15 @@ _RESULT: Final = late(
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
     r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
     r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
-    r"|\bfailed, continuing with succeeded transport\b"  # of glusterd
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
-_OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
+_ENDED_WELL: Final = late(
+    # GROMACS, HPL, OpenFOAM, Horovod
+    r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
+    r"|\bImg/sec per GPU: \d"
+)
+_OF_MPI: Final = late(r"^# ?OSU .*\bBandwidth\b")
+_MEASURED: Final = late(r"^ *\d+ +(\d+\.\d+) *$")
 _HAS_NO_PROVIDER: Final = late(r"\bno userspace device-specific driver found\b")
 _OTHER: Final = late(
     rf"^(?:{OF_LAUNCHERS}){{0,3}}(?:\w+\.)*"

@@ -172,12 +172,14 @@ def address_duplicate(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "Address of a GID is tentative",
     "Whether another host has the address of a GID too is not known yet: duplicate address "
-    "detection takes a second, and does not begin while the netdev has no carrier. Unknown where "
-    "the port has no other GID, else a note.",
+    "detection takes a second, and does not begin while the netdev has no carrier, or is dormant. "
+    "Unknown where the port has no other GID, else a note.",
     ("https://www.rfc-editor.org/rfc/rfc4862#section-5.4",),
     remedy=(
         "sleep 2; ip -6 address show dev {netdev} tentative   # nothing: it has ended",
-        "ip -brief link show dev {netdev}   # NO-CARRIER: it cannot begin",
+        "ip -brief link show dev {netdev}   # without LOWER_UP it cannot begin",
+        "cat /sys/class/net/{netdev}/operstate   # dormant: it waits for a supplicant of 802.1X",
+        "# which is not used here? sudo ip link set dev {netdev} mode default, then down and up",
     ),
     needs=("ports", "port state", "GID table", "netdevs of GIDs", "address flags"),
 )

@@ -293,6 +293,12 @@ def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other
     assert told(other, text)[:2] == ("right.log", "program-not-started")
 
 
+def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well() -> None:
+    first = placed({"left.log": "loading the environment\n", "right.log": WAITS}).first
+    assert first
+    assert first.failure.causes[0].label == "peer-not-started"
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [

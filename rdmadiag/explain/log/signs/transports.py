@@ -356,7 +356,9 @@ SIGNS: Final = (
         r"cmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]|failed to process command"
         r"|comp_status \d"
         r"|failed to (?:modify (?:qp to hw|hw qp)|create hw (?:cq|qp)|register (?:user )?mr)"
-        r"|change qp state|^(?!.*\baccess_reg\().*syndrome \(?0x[0-9a-f]{4,8}",
+        r"|change qp state"
+        r"|^(?!.*\baccess_reg\(.*status bad (?:operation|parameter|resource)\()"
+        r".*syndrome \(?0x[0-9a-f]{4,8}",
         ("driver-refused", "firmware-failed", "device-lacks-capability"),
         (DMESG_OF_RDMA, DEVICES),
         only=r"bnxt|efa|irdma|hns|qed|ionic|mlx|erdma|mana",
