@@ -12,6 +12,7 @@ from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.talk import Reached, Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
+from tests.explain.score import Excerpt, score
 
 LOCAL = "  local address:  LID 0x0000, QPN 0x000011, PSN 0xb56823, GID ::ffff:192.0.2.1\n"
 REMOTE = "  remote address: LID 0x0000, QPN 0x000011, PSN 0xb31985, GID ::ffff:192.0.2.2\n"
@@ -156,3 +157,21 @@ def test_a_result_of_zeros_is_one_where_perftest_has_no_clock_to_count_with() ->
 def test_a_result_is_one_whatever_a_logger_puts_before_it(prefix: str) -> None:
     log = PERFTEST.format(kind="RC") + ROW
     assert account("".join(prefix + line for line in log.splitlines(keepends=True))).first is None
+
+
+STREAMS = "name      bytes   xfers   iters   total       time     Gb/sec    usec/xfer\n"
+
+
+def test_rstream_that_prints_no_row_has_stopped() -> None:
+    stopped = score(Excerpt("x", {}, STREAMS.encode())).account.first
+    assert stopped
+    assert (stopped.what, stopped.tool, stopped.stage) == ("stopped", "rstream", "connect")
+    row = "custom    1k      10      1       20k         0.00s      0.16      49.70\n"
+    assert score(Excerpt("x", {}, (STREAMS + row).encode())).as_ok
+
+
+def test_a_name_that_is_not_resolved_says_more_than_that_it_stopped() -> None:
+    log = f"{STREAMS}getaddrinfo: Name or service not known\n"
+    other = score(Excerpt("x", {}, log.encode())).account.other
+    assert other
+    assert other.causes[0].label == "name-not-resolved"

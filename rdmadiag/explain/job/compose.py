@@ -39,7 +39,7 @@ from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end, meaning_of_last
 from rdmadiag.explain.log.groups import known_message, likely
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_CAUSES
 from rdmadiag.explain.remedies import fill
@@ -145,6 +145,9 @@ class _Composer:
         ended = self._ended(first)
         aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
         both = compared(self._collected.parts, timed=bool(first and first.at is not None))
+        waits = [each.seen.meaning.what == STOPPED for each in (first, both) if each]
+        if waits and all(waits) and self._names_its_reason():
+            first, both = None, None  # it waited for one that says why it ended
         if both is not None:
             first = self._one(both.part, both.seen)
         shown = self._first_failure(first) if first else None
@@ -206,6 +209,11 @@ class _Composer:
         if part is None or part.end is None:
             return None
         return self._by_its_end(part, part.end)
+
+    def _names_its_reason(self) -> bool:
+        """Whether a file ended by a cause that its own words name."""
+        found = self._other()
+        return found is not None and bool(found.causes)
 
     def _reason(self, first: _Placed) -> Ended | None:
         """What ended the program at the other end by itself, or where that is not known one of

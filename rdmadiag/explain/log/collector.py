@@ -573,6 +573,8 @@ class Collector:
             return
         if self.talk.empty_end is not None:
             self.add(self.talk.line, self.talk.empty())
+        elif self._apart is not None and self._apart.line > self.talk.line:
+            return  # it says why there is none
         elif self.talk.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
             self.add(self.talk.line, self.talk.stopped())
 

@@ -2,7 +2,7 @@
 
 A test that hangs prints no error: the log ends after the addresses, or after the header of a
 result that never came. perftest's src/perftest_communication.c and perftest_parameters.c,
-libibverbs/examples of rdma-core, src/tools/perf of UCX.
+libibverbs/examples and librdmacm/examples of rdma-core, src/tools/perf of UCX.
 
 >>> talk = Talk()
 >>> talk.take(b"  local address:  LID 0x0000, QPN 0x000011, PSN 0x1, GID ::ffff:192.0.2.1", 1)
@@ -64,6 +64,7 @@ _STEP: Final = late(
     rb" QPN (?:0x)?(?P<qpn>[0-9a-f]{1,8})(?:,? PSN (?:0x)?(?P<psn>[0-9a-f]{1,8}))?"
     rb"|(?P<waits>Waiting for client to connect)"
     rb"|(?P<header>Dual-port +: )"
+    rb"|(?P<streams>\bname +bytes +xfers +iters +total +time\b)"  # rstream of librdmacm
     rb"|(?P<table># ?bytes +# ?iterations|#bytes +#iterations)"
     rb"|(?P<result>^ *(?P<iterations>\d{1,12}) iters in [\d.]+ seconds = )",
     re.IGNORECASE,
@@ -99,6 +100,7 @@ _OWN_PORT: Final = 18515
 _LONGEST_INDENT: Final = 4
 """What perftest itself puts before a table."""
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
+_STREAMED: Final = late(rb"(?m)^ *[\w.]+ +\d+[kmg]? +\d+[kmg]? +\d+[kmg]? ")
 _HEADER: Final = late(
     r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
 )
@@ -187,6 +189,9 @@ class Talk:
             if test := _TEST.findall(around):
                 self.header["test"] = test[-1].strip()
             return True
+        elif found["streams"]:  # printed before it connects, or listens
+            self.tool = "rstream"
+            reached = Reached.RESULT if _STREAMED.search(after) else Reached.OWN_END
         elif which := found["which"]:
             reached = self._end(which.decode().lower(), found, line, after)
         elif found["table"]:
@@ -227,7 +232,7 @@ class Talk:
         perftest prints both addresses and the header at once, before it sends: a part of that is
         an excerpt.
         """
-        least = Reached.OWN_END if self.tool == "rc_pingpong" else Reached.DATA
+        least = Reached.DATA if self.tool == "perftest" else Reached.OWN_END
         return least <= self.reached <= Reached.DATA
 
     @property

@@ -245,7 +245,7 @@ AFTERMATH: Final = (
 """What follows a failure, of RDMA or another: never one by itself."""
 STEPS: Final = (
     "local address: ", "remote address: ", "waiting for client to connect", "dual-port  ",
-    "#bytes ", " iters in ",
+    "#bytes ", " iters in ", " bytes   xfers ",
 )
 """Of no trouble: how far a test came (explain.log.talk)."""
 LINKS: Final = ("link up", "link is up", ": renamed from ", "enabling device (")

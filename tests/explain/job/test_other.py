@@ -144,3 +144,13 @@ def test_a_program_that_ended_at_a_host_to_which_nothing_failed_is_no_reason() -
     story = placed({"r0.log": USES, "r1.log": COMPLETION.format(""), "r3.log": elsewhere + FULL})
     assert story.first is not None
     assert story.other is None
+
+
+def test_a_name_that_one_end_does_not_resolve_is_why_the_other_waits() -> None:
+    streams = "name      bytes   xfers   iters   total       time     Gb/sec    usec/xfer\n"
+    left = f"{streams}getaddrinfo: Name or service not known\n"
+    story = placed({"left.log": left, "right.log": streams})
+    assert story.first is None
+    assert story.other
+    assert story.other.causes[0].label == "name-not-resolved"
+    assert story.other.where == "left.log"
