@@ -175,3 +175,10 @@ def test_a_name_that_is_not_resolved_says_more_than_that_it_stopped() -> None:
     other = score(Excerpt("x", {}, log.encode())).account.other
     assert other
     assert other.causes[0].label == "name-not-resolved"
+
+
+def test_the_time_limit_of_a_job_does_not_say_why_its_test_hung() -> None:
+    ended = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2024-01-11T03:22:48 DUE TO TIME LIMIT"
+    first = score(Excerpt("x", {}, f"{STREAMS}{ended} ***\n".encode())).account.first
+    assert first
+    assert first.what == "stopped"

@@ -39,7 +39,7 @@ from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end, meaning_of_last
 from rdmadiag.explain.log.groups import known_message, likely
-from rdmadiag.explain.log.kind import STOPPED, Kind
+from rdmadiag.explain.log.kind import STARTS_NOTHING, STOPPED, Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_CAUSES
 from rdmadiag.explain.remedies import fill
@@ -211,9 +211,9 @@ class _Composer:
         return self._by_its_end(part, part.end)
 
     def _names_its_reason(self) -> bool:
-        """Whether a file ended by a cause that its own words name."""
+        """Whether a file says why it reached nobody. The end of a job may be since it hung."""
         found = self._other()
-        return found is not None and bool(found.causes)
+        return found is not None and any(e.label in STARTS_NOTHING for e in found.causes[:1])
 
     def _reason(self, first: _Placed) -> Ended | None:
         """What ended the program at the other end by itself, or where that is not known one of

@@ -58,6 +58,7 @@ from rdmadiag.explain.log.kind import (
     OF_RDMA,
     PROGRAM_ERROR,
     SHOWN,
+    STARTS_NOTHING,
     Found,
     Kind,
 )
@@ -101,10 +102,6 @@ _BARE: Final = frozenset({PROGRAM_ERROR, NOT_STARTED})
 """Causes that say that a program ended, or was not started, and not why."""
 _CANCELLED: Final = late(r"\bCANCELLED AT \S+ \*\*\*")
 """By Slurm, with no reason beside it: often since a task had failed."""
-_STARTS_NOTHING: Final = frozenset(
-    {"disk-full", "name-not-resolved", "process-limit", "ssh-refused"}
-)
-"""Causes by which a launcher does not reach a host: what it says itself stands below."""
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
     DMESG_OF_RDMA,
@@ -513,7 +510,7 @@ class Collector:
         apart = self._apart
         if apart is None or ending_of(apart.text) is Ending.STATUS:
             return False
-        return apart.line > group.number or apart.causes[0].label in _STARTS_NOTHING
+        return apart.line > group.number or apart.causes[0].label in STARTS_NOTHING
 
     def _with_links(self, groups: list[Group]) -> list[Group]:
         """Links that came up again, and ports that had none since the start, are no failures."""
@@ -573,10 +570,17 @@ class Collector:
             return
         if self.talk.empty_end is not None:
             self.add(self.talk.line, self.talk.empty())
-        elif self._apart is not None and self._apart.line > self.talk.line:
-            return  # it says why there is none
+        elif self._says_why_it_stopped():
+            return
         elif self.talk.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
             self.add(self.talk.line, self.talk.stopped())
+
+    def _says_why_it_stopped(self) -> bool:
+        """Whether the test did not begin. The end of its job may be since it hung."""
+        apart = self._apart
+        if apart is None or apart.line < self.talk.line:
+            return False
+        return apart.causes[0].label in STARTS_NOTHING
 
     def _is_meant(self, group: Group) -> bool:
         """NCCL that is set to leave RDMA alone has no device, as it should.

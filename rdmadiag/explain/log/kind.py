@@ -35,6 +35,10 @@ OF_NO_RDMA: Final = frozenset(
     }
 )
 """Causes of which no line is RDMA's, however much trouble it names."""
+STARTS_NOTHING: Final = frozenset(
+    {"disk-full", "name-not-resolved", "process-limit", "ssh-refused"}
+)
+"""Causes by which nothing is reached or begun: what waits or fails beside them follows."""
 SHOWN: Final = "shown"
 """What a line of a listing is that shows what is wrong (explain.pasted)."""
 MAY_BE: Final = "shown-perhaps"

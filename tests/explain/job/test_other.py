@@ -154,3 +154,14 @@ def test_a_name_that_one_end_does_not_resolve_is_why_the_other_waits() -> None:
     assert story.other
     assert story.other.causes[0].label == "name-not-resolved"
     assert story.other.where == "left.log"
+
+
+def test_the_time_limit_of_a_job_does_not_say_why_its_ends_hung() -> None:
+    end = "  local address:  LID 0x0000, QPN 0x00001{}, PSN 0xb56823, GID ::ffff:192.0.2.{}\n"
+    cancelled = (
+        "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2024-01-11T03:22:48 DUE TO {} ***\n"
+    )
+    left = end.format(1, 1) + cancelled.format("TIME LIMIT")
+    story = placed({"left.log": left, "right.log": end.format(2, 2)})
+    assert story.first
+    assert story.first.failure.what == "stopped"
