@@ -286,7 +286,7 @@ class Machine:
                 f"{folder}/ifindex": f"{self._ifindex(netdev.name)}\n",
                 f"{folder}/operstate": "down\n"
                 if netdev.carrier is False or not netdev.up
-                else "up\n",
+                else f"{'dormant' if netdev.dormant else 'up'}\n",
                 f"{folder}/mtu": f"{netdev.mtu}\n",
                 f"{folder}/address": f"{netdev.mac}\n",
             }

@@ -155,6 +155,7 @@ class NetDev:
     master: str | None = None
     lower: str | None = None
     carrier: bool | None = None  # None: where it is up
+    dormant: bool = False  # it has a carrier, and waits for a supplicant
     carrier_changes: int = 2
     carrier_down_count: int = 1
     arp_ignore: int = 0
@@ -185,7 +186,7 @@ def link_message(netdev: NetDev, ifindex: Callable[[str], int]) -> bytes:
     message["attrs"] = [
         ("IFLA_IFNAME", netdev.name),
         ("IFLA_MTU", netdev.mtu),
-        ("IFLA_OPERSTATE", "UP" if carrier else "DOWN"),
+        ("IFLA_OPERSTATE", ("DORMANT" if netdev.dormant else "UP") if carrier else "DOWN"),
         ("IFLA_CARRIER", int(carrier)),
         ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
         ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),

@@ -24,12 +24,15 @@ class Unusable(StrEnum):
     TENTATIVE = "tentative"  # detection has not ended
 
 
-OPERATIONAL: Final = frozenset({"up", "unknown", "dormant"})
-"""Operational states in which IPv4 and RoCE over it go out: networking/operstates.rst.
+OPERATIONAL: Final = frozenset({"up", "unknown"})
+"""Operational states of a netdev that passes traffic: networking/operstates.rst.
 
-"unknown" is what drivers without such states leave when up. A dormant netdev has a carrier, and
-waits for a supplicant; IPv6 alone waits with it (addrconf_link_ready): its addresses stay
-tentative.
+"unknown" is what drivers without such states leave when up.
+"""
+DORMANT: Final = "dormant"
+"""It has a carrier, and waits for a supplicant of 802.1X. Where the switch asks for none, IPv4 and
+RoCE over it pass; where it does, nothing: the host does not show which. IPv6 waits with it
+(addrconf_link_ready).
 """
 NOT_HERE: Final = (NetDevState.ABSENT, NetDevState.ELSEWHERE)
 

@@ -7,7 +7,7 @@ from typing import Final
 from rdmadiag.facts import Missing, NetDev
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID
-from rdmadiag.gid.netdev import OPERATIONAL, NetDevState
+from rdmadiag.gid.netdev import DORMANT, OPERATIONAL, NetDevState
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import FOR_LACK_OF_EVIDENCE, INSTEAD_OF_RTR, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import (
@@ -277,6 +277,8 @@ def _is_routable(_: DeviceView, port: PortView, evidence: Evidence) -> bool | No
         return None  # the subnet manager, or the provider's network, routes
     if port.protocol is Protocol.IWARP:
         found = _netdev(port, evidence)
+        if found is not None and found.operstate == DORMANT:
+            return None
         return found is not None and found.admin_up and found.operstate in OPERATIONAL
     if port.protocol is Protocol.THUNDERBOLT:
         return True  # what is against it is a reason of the registry's or the cabling's

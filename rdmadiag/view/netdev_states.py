@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.facts import Address, GidEntry, GidTable, Missing, NldevPort, Why, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Gid, Scope
-from rdmadiag.gid.netdev import NOT_HERE, OPERATIONAL, NetDevState, Unusable
+from rdmadiag.gid.netdev import DORMANT, NOT_HERE, OPERATIONAL, NetDevState, Unusable
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
@@ -194,6 +194,6 @@ def _mac_state(interface: "MacInterface | None") -> NetDevState:
 
 def _by_operstate(operstate: str | Missing) -> NetDevState:
     """RFC 2863."""
-    if isinstance(operstate, Missing):
+    if isinstance(operstate, Missing) or operstate == DORMANT:
         return NetDevState.UNKNOWN
     return NetDevState.UP if operstate in OPERATIONAL else NetDevState.DOWN

@@ -76,13 +76,15 @@ def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
         "Performance:      114.618        0.209",
         "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000521 ...... PASSED",
         "Finalising parallel run",
-        "[1,0]<stdout>:Img/sec per GPU: 761.4 +-0.9",
+        "[1,0]<stdout>:Total img/sec on 8 GPU(s): 6090.9 +-7.4",
     ],
 )
 def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> None:
     forked = "An MPI process has executed an operation involving a call to the"
     forked += '\n"fork()" system call to create a child process.'
-    assert explained(forked, ended).first is None
+    unused = "WARNING: There was an error initializing an OpenFabrics device."
+    assert explained(forked, unused, ended).first is None
+    assert explained(forked, ended, "mpirun noticed that rank 1 exited on signal 11").first
     assert explained(TRIED, ended).first
     lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
     assert explained(lacks, ended).first
@@ -99,6 +101,12 @@ def test_a_benchmark_of_mpi_does_not_do_without_the_provider_of_a_device() -> No
     assert explained(loads, lacks, RESULTS[-1]).first is None
     fast = ("# OSU MPI Bandwidth Test v7.3", "4194304             24570.55")
     assert explained(lacks, *fast).first is None  # by another device
+    for head, row in (
+        ("# OSU MPI Latency Test v7.3", "8                      24.11"),
+        ("# OSU MPI Multiple Bandwidth / Message Rate Test v7.3", "4096   1102.35   269128.31"),
+        ("#    Intel(R) MPI Benchmarks 2019 Update 6", "4096   1000   3.67   1114.16"),
+    ):
+        assert explained(lacks, head, row).first, head
 
 
 def test_zeros_of_a_dump_are_no_results() -> None:

@@ -166,8 +166,12 @@ def test_rstream_that_prints_no_row_has_stopped() -> None:
     stopped = score(Excerpt("x", {}, STREAMS.encode())).account.first
     assert stopped
     assert (stopped.what, stopped.tool, stopped.stage) == ("stopped", "rstream", "connect")
-    row = "custom    1k      10      1       20k         0.00s      0.16      49.70\n"
-    assert score(Excerpt("x", {}, (STREAMS + row).encode())).as_ok
+    for row in (
+        "custom    1k      10      1       20k         0.00s      0.16      49.70\n",
+        "custom    1.4k    1000    1k      2.7g        1.80s     12.40       0.93\n",
+        "0: 128_lat 128    1       2b      238g       36.10s      1.00       0.93\n",
+    ):
+        assert score(Excerpt("x", {}, (STREAMS + row).encode())).as_ok, row
 
 
 def test_a_name_that_is_not_resolved_says_more_than_that_it_stopped() -> None:
@@ -180,5 +184,13 @@ def test_a_name_that_is_not_resolved_says_more_than_that_it_stopped() -> None:
 def test_the_time_limit_of_a_job_does_not_say_why_its_test_hung() -> None:
     ended = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2024-01-11T03:22:48 DUE TO TIME LIMIT"
     first = score(Excerpt("x", {}, f"{STREAMS}{ended} ***\n".encode())).account.first
+    assert first
+    assert first.what == "stopped"
+
+
+def test_what_stands_below_a_test_whose_ends_have_met_is_not_why_it_hung() -> None:
+    met = f"{LOCAL}{REMOTE}#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\n"
+    full = "cp: error writing '/results/out.txt': No space left on device\n"
+    first = score(Excerpt("x", {}, (met + full).encode())).account.first
     assert first
     assert first.what == "stopped"

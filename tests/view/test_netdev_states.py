@@ -139,9 +139,15 @@ def test_nor_one_of_which_it_is_not_known_whose_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("operstate", "expected"),
-    [("up", UP), ("unknown", UP), ("dormant", UP), ("down", DOWN), ("lowerlayerdown", DOWN)],
+    [
+        ("up", UP),
+        ("unknown", UP),
+        ("dormant", UNKNOWN),
+        ("down", DOWN),
+        ("lowerlayerdown", DOWN),
+    ],
 )
-def test_a_netdev_without_a_supplicant_still_carries_ipv4(
+def test_a_netdev_that_waits_for_a_supplicant_may_carry_ipv4(
     operstate: str, expected: NetDevState
 ) -> None:
     evidence = machine(OTHER, netdev(), named=NAME).evidence()

@@ -64,6 +64,8 @@ _BOTH_WAYS: Final = "Bidirectional "
 _MET_ANOTHER: Final[Labels] = ("peer-address-wrong", "other-program")
 _TWO_SERVERS: Final[Labels] = ("peer-not-started", "arguments-differ")
 _NOBODY_CAME: Final[Labels] = ("peer-not-started", "program-not-started", "peer-address-wrong")
+_SAYS_NOTHING: Final = re.compile(r"[A-Za-z][A-Za-z ,.:]*$")
+"""Words alone: of a test that was pasted without its head there would be numbers."""
 _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
 
 
@@ -231,7 +233,7 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     if _REFUSES.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
-    if seen is None or reached is not Reached.WAITING:
+    if seen is None or reached is not Reached.WAITING or not _SAYS_NOTHING.match(line.text):
         return None
     return Compared(other, seen, all_stated(_NOBODY_CAME, "no_peer"), said)
 

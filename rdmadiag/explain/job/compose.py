@@ -212,6 +212,8 @@ class _Composer:
 
     def _names_its_reason(self) -> bool:
         """Whether a file says why it reached nobody. The end of a job may be since it hung."""
+        if any(part.talk.has_met for part in self._collected.parts):
+            return False
         found = self._other()
         return found is not None and any(e.label in STARTS_NOTHING for e in found.causes[:1])
 

@@ -269,7 +269,7 @@ class Collector:
             self._pass_over_what_was_tried(outcome.went_on)
         for each in self._groups.values():
             first = [cause.label for cause in each.meaning.causes[:1]]
-            if each.last < outcome.ended_well and first == ["fork-unsafe"]:
+            if each.last < outcome.ended_well and first in (["fork-unsafe"], ["openib-not-used"]):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if outcome.other:
             self._pass_over_what_followed()
@@ -578,7 +578,7 @@ class Collector:
     def _says_why_it_stopped(self) -> bool:
         """Whether the test did not begin. The end of its job may be since it hung."""
         apart = self._apart
-        if apart is None or apart.line < self.talk.line:
+        if apart is None or apart.line < self.talk.line or self.talk.has_met:
             return False
         return apart.causes[0].label in STARTS_NOTHING
 

@@ -276,10 +276,19 @@ def meaning_of_last(text: str) -> Meaning | None:
 
 
 def last_message(text: bytes, lines: int) -> End | None:
-    """The first such line of a short log, of which no other says how it ended."""
-    several = _of_last_messages(text, lines) if lines <= MOST_LINES else ()
-    found = ((n, each) for n, each in several if each.kind is Kind.FAILURE and each.causes)
-    return next((End(Ending.REASON, n, each.fields.text) for n, each in found), None)
+    """The last such line of a short log, of which no other says how it ended."""
+    from rdmadiag.explain.log.outcome import outcome_of
+
+    if lines > MOST_LINES:
+        return None
+    several = [
+        End(Ending.REASON, number, each.fields.text)
+        for number, each in _of_last_messages(text, lines)
+        if each.kind is Kind.FAILURE and each.causes
+    ]
+    if several and several[-1].number > outcome_of(numbered(text, lines)).went_on:
+        return several[-1]
+    return None
 
 
 def ending_of(text: str) -> Ending | None:

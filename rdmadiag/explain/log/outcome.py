@@ -12,6 +12,7 @@ them. And where a program ends by its own fault, or the GPU's, its peers say tha
 (1, "TypeError: 'int' object is not iterable")
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 BY_TCP: Final = 5000.0
 """MB/s between two processes, which TCP of one connection does not reach."""
+BY_RDMA: Final = 5.0
+"""Microseconds of a message, which TCP does not come below."""
 
 
 class Outcome(NamedTuple):
@@ -70,25 +73,32 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
-        ended_well=max(
-            (n for n, text in several if _ENDED_WELL.search(by_itself(text))), default=0
-        ),
-        benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and _is_slow(texts),
+        ended_well=_last(_ENDED_WELL, several),
+        benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and _is_by_others(texts),
     )
 
 
-def _is_slow(texts: Sequence[str]) -> bool:
-    """Whether all bandwidths of OSU's benchmark are those of TCP."""
-    if not any(map(_OF_MPI.search, texts)):
-        return False
-    found = (float(each[1]) for text in texts if (each := _MEASURED.search(text)))
-    return max(found, default=BY_TCP) < BY_TCP
+def _is_by_others(texts: Sequence[str]) -> bool:
+    """Whether a benchmark of MPI prints results, and none is one that TCP does not reach."""
+    heads = [text for text in texts if _OF_MPI.search(text)]
+    rows = [[float(each) for each in found[1].split()] for found in map(_ROW.match, texts) if found]
+    if not heads or not rows:
+        return bool(heads)
+    if any("Latency" in each for each in heads):
+        return min(row[0] for row in rows) > BY_RDMA
+    column = 0 if any("OSU" in each for each in heads) else -1  # of Intel's the last one
+    return max(row[column] for row in rows) < BY_TCP
 
 
 def _last_result(lines: Iterable[tuple[int, str]]) -> int:
+    return _last(_RESULT, lines)
+
+
+def _last(result: "re.Pattern[str]", lines: Iterable[tuple[int, str]]) -> int:
+    """The last line of it, where no trouble stands below; 0 without."""
     found = 0
     for number, text in lines:
-        if _RESULT.search(text) or _RESULT.search(by_itself(text)):
+        if result.search(text) or result.search(by_itself(text)):
             found = number
         elif found and not is_mild(text) and (names_trouble(text) or ending_of(text)):
             found = 0
@@ -120,10 +130,10 @@ _RESULT: Final = late(
 _ENDED_WELL: Final = late(
     # GROMACS, HPL, OpenFOAM, Horovod
     r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
-    r"|\bImg/sec per GPU: \d"
+    r"|^Total img/sec on \d"
 )
-_OF_MPI: Final = late(r"^# ?OSU .*\bBandwidth\b")
-_MEASURED: Final = late(r"^ *\d+ +(\d+\.\d+) *$")
+_OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
+_ROW: Final = late(r" *\d+((?: +\d+(?:\.\d+)?)+) *$")
 _HAS_NO_PROVIDER: Final = late(r"\bno userspace device-specific driver found\b")
 _OTHER: Final = late(
     rf"^(?:{OF_LAUNCHERS}){{0,3}}(?:\w+\.)*"

@@ -100,7 +100,7 @@ _OWN_PORT: Final = 18515
 _LONGEST_INDENT: Final = 4
 """What perftest itself puts before a table."""
 _ROW: Final = late(rb"(?m)^ *\d+ +(?P<iterations>\d{1,12}) +(?:[\d.]+|-?inf|-?nan)\b")
-_STREAMED: Final = late(rb"(?m)^ *[\w.]+ +\d+[kmg]? +\d+[kmg]? +\d+[kmg]? ")
+_STREAMED: Final = late(rb"\w(?: +\d+(?:\.\d+)?[kmgb]?){4} +\d+\.\d+s ")
 _HEADER: Final = late(
     r"(Connection type|Mtu|Number of qps|GID index|Device|TX depth|Dual-port) *: *([\w.]+)"
 )
@@ -224,6 +224,11 @@ class Talk:
     def went_to_own_port(self) -> bool:
         """Whether it went to the port that such programs take by themselves."""
         return self.tried_port == _OWN_PORT
+
+    @property
+    def has_met(self) -> bool:
+        """The ends have each other's addresses."""
+        return self.reached >= Reached.BOTH_ENDS
 
     @property
     def is_stopped(self) -> bool:

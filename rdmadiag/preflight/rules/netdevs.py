@@ -9,6 +9,7 @@ from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, DriverId, roce_mtu
 from rdmadiag.facts.routing import BridgePortState
+from rdmadiag.gid.netdev import DORMANT
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.proofs import seen, verbs_answer
@@ -261,6 +262,42 @@ def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "netdev-dormant",
+    Severity.WARN,
+    "The netdev of a port waits for a supplicant",
+    "The netdev has a carrier and is dormant: it waits for a supplicant of 802.1X. Where a switch "
+    "asks for none, IPv4 and RoCE over it pass, and IPv6 alone is held up: its addresses stay "
+    "tentative. Where the switch asks, nothing passes. This host does not show which.",
+    ("https://docs.kernel.org/networking/operstates.html",),
+    remedy=(
+        "ip -d link show dev {netdev}   # mode DORMANT: somebody has set it so",
+        "pgrep -a wpa_supplicant   # does a supplicant run for it?",
+        "# where none is used:",
+        "sudo ip link set dev {netdev} mode default",
+        "sudo ip link set dev {netdev} down; sudo ip link set dev {netdev} up",
+    ),
+    needs=("ports", "port state", "nldev", "netdev"),
+)
+def netdev_dormant(this: Rule, case: Case) -> Iterator[Finding]:
+    """IF_OPER_DORMANT of the netdev that RDMA netlink names for an active port."""
+    facts = case.evidence.netdev
+    if isinstance(facts, Missing):
+        return
+    for _, port in case.ports:
+        name = port.nldev.netdev if port.nldev else None
+        netdev = facts.netdev(name) if isinstance(name, str) else None
+        if netdev is None or netdev.operstate != DORMANT or not port.is_active:
+            continue
+        yield this.finding(
+            f"{port.name}: {netdev.name} is dormant, and waits for a supplicant of 802.1X",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("netdev", f"{netdev.name} IFLA_OPERSTATE", DORMANT)],
+            fill={"netdev": netdev.name},
+        )
+
+
+@rule(
     "arp-flux",
     Severity.WARN,
     "Several RDMA netdevs in one subnet answer for each other",
@@ -499,6 +536,7 @@ RULES: Final[tuple[Rule, ...]] = (
     mtu_differs_in_subnet,
     mtu_below_netdev,
     arp_flux,
+    netdev_dormant,
     carrier_changes,
     jumbo_not_used,
 )

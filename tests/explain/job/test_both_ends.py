@@ -300,6 +300,19 @@ def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well() -> No
 
 
 @pytest.mark.parametrize(
+    "pasted",
+    [
+        " 65536   5000   11345.11   11340.22   0.181443\n----------------------------\n",
+        "step 10 loss 2.31\nstep 30 loss 2.01\n",
+        "Sun Mar 2 10:00:00 UTC 2025\nnode2\n",
+    ],
+    ids=["a result without its head", "steps", "another command"],
+)
+def test_beside_a_server_that_waits_a_log_with_numbers_is_of_something_else(pasted: str) -> None:
+    assert placed({"left.log": pasted, "right.log": WAITS}).first is None
+
+
+@pytest.mark.parametrize(
     ("left", "right"),
     [
         ("starting the client\n", WAITS),

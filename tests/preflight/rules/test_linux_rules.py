@@ -170,6 +170,12 @@ ROWS = [
     ("hop-limit-low", "warn", by_a_gateway(7), by_a_gateway(8)),
     ("xdp-at-port", "warn", with_xdp(2), with_xdp(0)),
     (
+        "netdev-dormant",
+        "warn",
+        roce_host().change(netdevs=(replace(roce_host().netdevs[0], dormant=True),)),
+        roce_host(),
+    ),
+    (
         "carrier-changes",
         "info",
         roce_host().change(netdevs=(replace(roce_host().netdevs[0], carrier_changes=20),)),
