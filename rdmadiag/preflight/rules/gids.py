@@ -179,7 +179,7 @@ def address_duplicate(this: Rule, case: Case) -> Iterator[Finding]:
         "sleep 2; ip -6 address show dev {netdev} tentative   # nothing: it has ended",
         "ip -brief link show dev {netdev}   # without LOWER_UP it cannot begin",
         "cat /sys/class/net/{netdev}/operstate   # dormant: it waits for a supplicant of 802.1X",
-        "# which is not used here? sudo ip link set dev {netdev} mode default, then down and up",
+        "# none is used here? sudo ip link set dev {netdev} mode default state up",
     ),
     needs=("ports", "port state", "GID table", "netdevs of GIDs", "address flags"),
 )

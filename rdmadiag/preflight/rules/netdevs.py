@@ -273,8 +273,7 @@ def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
         "ip -d link show dev {netdev}   # mode DORMANT: somebody has set it so",
         "pgrep -a wpa_supplicant   # does a supplicant run for it?",
         "# where none is used:",
-        "sudo ip link set dev {netdev} mode default",
-        "sudo ip link set dev {netdev} down; sudo ip link set dev {netdev} up",
+        "sudo ip link set dev {netdev} mode default state up   # the link stays up meanwhile",
     ),
     needs=("ports", "port state", "nldev", "netdev"),
 )
