@@ -106,7 +106,7 @@ campaign: $(VENV)/ready
 	$(BIN)/python -m campaign --table campaign/RESULTS.md
 
 campaign-short: $(VENV)/ready
-	$(BIN)/python -m campaign --short --seed 15
+	$(BIN)/python -m campaign --short --seed 15 --jobs $$(getconf _NPROCESSORS_ONLN)
 
 # Prints the tables; AGAINST=DIR adds another checkout with its .venv, such as the commit before.
 bench: $(VENV)/ready

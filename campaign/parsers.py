@@ -65,9 +65,9 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     each = SHORT if short else LONG
     every = parsers()
     blocks = [
-        _Block(parser.name, number, seed, _BLOCK)
+        _Block(name, number, seed, _BLOCK)
         for number in range(each // _BLOCK)
-        for parser in every
+        for name in every
     ]
     inputs = texts = 0
     broken: dict[str, list[str]] = {_VALUE: [], _SOON: [], _TEXT: []}
@@ -120,14 +120,9 @@ def _interrupt(*_: object) -> None:
 
 
 @cache
-def _parser(name: str) -> Parser:
-    return next(each for each in parsers() if each.name == name)
-
-
-@cache
 def _seeds(name: str) -> tuple[bytes, ...]:
     """The parser's own, and what it understands of all that machines have answered."""
-    parser = _parser(name)
+    parser = parsers()[name]
     if parser.seeds:
         return parser.seeds
     found: list[bytes] = []
@@ -148,7 +143,7 @@ def _seeds(name: str) -> tuple[bytes, ...]:
 
 
 def _attack(block: _Block) -> tuple[_Block, _Found]:
-    parser = _parser(block.parser)
+    parser = parsers()[block.parser]
     random = Random(f"{block.seed} {block.parser} {block.number}")
     mutator = Mutator(random, _seeds(block.parser))
     found = _Found()

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, Final
@@ -63,10 +63,11 @@ class Parser:
     seeds: tuple[bytes, ...] = ()  # beside those of the machines that it understands
 
 
-def parsers() -> list[Parser]:
-    """All of them, by name."""
+@cache
+def parsers() -> dict[str, Parser]:
+    """All of them by name, in its order; made once, since `explain`'s patterns are among them."""
     found = [*_by_name(), *_others()]
-    return sorted(found, key=lambda each: each.name)
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
 def _by_name() -> Iterator[Parser]:

@@ -66,16 +66,16 @@ def test_a_parser_that_gives_a_value_or_its_own_error_is_not(
 
 
 def test_every_parser_of_the_sources_is_attacked_and_understands_a_seed() -> None:
-    names = {each.name for each in pure.parsers()}
+    names = set(pure.parsers())
     assert {"sources.sysfs.parse_gid", "sources.nldev.parse_port"} <= names
     assert {"verbs.protocol, a message", "explain.log.recognise"} <= names
     for name in ("sources.sysfs.parse_gid", "sources.nldev.parse_port"):
-        parse = parsers._parser(name).parse
+        parse = pure.parsers()[name].parse
         assert not isinstance(parse(parsers._seeds(name)[0]), Missing)
 
 
 def test_each_parser_is_given_what_it_takes() -> None:
-    for each in pure.parsers():
+    for each in pure.parsers().values():
         with contextlib.suppress(*each.may_raise):
             each.parse(netlink.attribute(1, b"\n" * 8))
 

@@ -9,6 +9,7 @@
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from rdmadiag.documentation import page_of_errno, page_of_rule
@@ -345,14 +346,21 @@ def _cause(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
     label = word.strip().lower().replace("_", "-").replace(" ", "-")
-    texts, sources = dict[str, None](), dict[str, None]()
-    for cause, source in all_causes():
-        if cause.label == label:
-            texts[cause.text] = None
-            sources[source] = None
-    if texts:
+    if (stated_by := _statements().get(label)) is not None:
+        texts, sources = stated_by
         look = remedy(label, platform) or remedy(label, "linux") or remedy(label, "darwin")
         yield CauseAnswer("cause", label, tuple(texts), tuple(sources), fill(look, PLACES))
+
+
+@cache
+def _statements() -> dict[str, tuple[dict[str, None], dict[str, None]]]:
+    """Of each label its sentences, and what it is known from."""
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for cause, source in all_causes():
+        texts, sources = found.setdefault(cause.label, ({}, {}))
+        texts[cause.text] = None
+        sources[source] = None
+    return found
 
 
 def all_causes() -> Iterator[tuple[Known, str]]:
@@ -468,6 +476,7 @@ def _near(word: str, subject: str | None = None) -> str:
     return f"; did you mean {' or '.join(names[each] for each in close)}?" if close else ""
 
 
+@cache
 def _all_names() -> dict[str, str]:
     from rdmadiag.gid.variables import VARIABLES
     from rdmadiag.preflight.rules import CATALOGUE
@@ -479,5 +488,5 @@ def _all_names() -> dict[str, str]:
     names += [row.name for row in VARIABLES if not row.name.endswith("*")]
     names += [*(each.name for each in EVENTS), *STATUSES]
     names += [*CATALOGUE, *map(str, REASON_TEXT)]
-    names += [cause.label for cause, _ in all_causes()]
+    names += _statements()
     return {name.lower(): name for name in names}
