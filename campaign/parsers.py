@@ -65,9 +65,7 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     each = SHORT if short else LONG
     every = parsers()
     blocks = [
-        _Block(name, number, seed, _BLOCK)
-        for number in range(each // _BLOCK)
-        for name in every
+        _Block(name, number, seed, _BLOCK) for number in range(each // _BLOCK) for name in every
     ]
     inputs = texts = 0
     broken: dict[str, list[str]] = {_VALUE: [], _SOON: [], _TEXT: []}
