@@ -68,7 +68,13 @@ STATE = {"down": "Down", "init": "Initializing", "armed": "Armed", "active": "Ac
 PHYS = {"polling": "Polling", "link_up": "LinkUp", "disabled": "Disabled"}
 
 
-@pytest.mark.parametrize("swept", [False, True], ids=["before the sweep", "after the sweep"])
+@pytest.mark.parametrize(
+    "swept",
+    [
+        pytest.param(False, id="before the sweep", marks=pytest.mark.long),
+        pytest.param(True, id="after the sweep"),
+    ],
+)
 def test_devices_agree_with_ibstat_for_every_host(
     swept: bool, rdmadiag: Callable[..., tuple[int, str, str]]
 ) -> None:

@@ -178,7 +178,7 @@ class TestTraffic:
                 sent["difference"] / sent["seconds"], rel=0.01
             )
 
-    @pytest.mark.other_kernels(0)
+    @pytest.mark.long
     def test_a_watch_in_a_terminal_is_drawn_anew_until_ctrl_c(
         self, rxe_pair: tuple[Rxe, Rxe]
     ) -> None:

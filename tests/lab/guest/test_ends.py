@@ -53,6 +53,7 @@ def compat(hosts: Hosts, folder: Path) -> tuple[str, list[tuple[str, str, list[s
     return found["talks"], said
 
 
+@pytest.mark.long
 def test_a_wrong_neighbour_entry_and_a_filter_are_found_by_both_reports(tmp_path: Path) -> None:
     with Hosts("rxe") as hosts:
         left, right = hosts.nodes["left"], hosts.nodes["right"]

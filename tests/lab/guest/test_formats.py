@@ -169,6 +169,7 @@ def test_a_device_that_went_is_critical_where_it_was_expected(
     assert found["expected-active-ports"]["actual"] == "1"
 
 
+@pytest.mark.long
 def test_a_route_gid_that_moved_is_unmet(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def test_sysfs_that_is_refused_is_no_host_without_rdma(rxe_pair: Pair, rdmadiag_
     assert {severity for _, severity in serious(document)} == {"unknown"}
 
 
+@pytest.mark.long
 def test_sources_that_are_late_are_unknown_and_named(rxe_pair: Pair, rdmadiag_json: Call) -> None:
     slow = "inject=openat:delay_enter=30s"
     prefix = ("strace", "-f", "-qq", "-o", "/dev/null", "-P", "/sys/class/infiniband", "-e", slow)
@@ -156,6 +157,7 @@ def coming_and_going() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("coming_and_going")
+@pytest.mark.long
 def test_devices_that_come_and_go_make_no_finding_of_what_nobody_read(
     rxe_pair: Pair, rdmadiag_json: Call
 ) -> None:

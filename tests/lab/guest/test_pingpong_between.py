@@ -164,6 +164,7 @@ class TestHeld:
             ended = attempt.end(waits=WAITED_SECONDS)
             assert ended.result() == left_alone(step, role, "peer_lost")
 
+    @pytest.mark.long
     def test_a_connection_without_a_word_ends_both_at_the_deadline(self, start: Start) -> None:
         pairs = {step: start(hold=step, deadline=15.0) for step in ("agree", "timed")}
         for step, both in pairs.items():

@@ -90,7 +90,7 @@ def test_a_device_that_is_deleted_stays_until_its_run_ends(
     assert os.listdir("/sys/class/infiniband") == ["rxe1"]
 
 
-@pytest.mark.other_kernels(0)
+@pytest.mark.long
 def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
     rxe_pair: Pair, attempts: Attempts, run: Run
 ) -> None:

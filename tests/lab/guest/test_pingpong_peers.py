@@ -404,6 +404,7 @@ class TestEndpointsThatDoNotFit:
         assert_ended(two, (3, "mismatch", "agree"), "the peer's preflight does not permit")
         assert problems(two) == ["not_permitted"]
 
+    @pytest.mark.long
     def test_what_the_peer_alone_finds_or_says_without_sense(self, meet: Meeting) -> None:
         def critic(stranger: Stranger) -> None:
             stranger.introduce()
@@ -417,6 +418,7 @@ class TestEndpointsThatDoNotFit:
         summary = "the peer's payload_bytes makes no sense: 1073741824"
         assert_ended(two, (3, "peer_refused", "connect"), summary)
 
+    @pytest.mark.long
     def test_an_mtu_that_no_port_has_is_judged_before_the_device_is_opened(
         self, meet: Meeting
     ) -> None:

@@ -466,6 +466,7 @@ def resolve(address: str) -> None:
     assert until(lambda: "lladdr" in run_command(show, timeout=SECONDS).stdout, SECONDS)
 
 
+@pytest.mark.long
 def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
     rdmadiag: Any, rdmadiag_json: Call, tmp_path: Path
 ) -> None:
@@ -831,6 +832,7 @@ def ended_or_more(end: subprocess.Popen[bytes], given: Callable[[], set[str]], h
 
 
 @pytest.mark.needs("rxe in namespaces")
+@pytest.mark.long
 def test_local_ports_that_are_used_up_are_said_and_no_id_gets_one(
     rdmadiag_json: Call, tmp_path: Path
 ) -> None:

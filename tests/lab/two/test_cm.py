@@ -230,7 +230,7 @@ def is_silent(address: str) -> bool:
 
 
 @pytest.mark.stock
-@pytest.mark.sampled(2)
+@pytest.mark.long
 def test_a_link_that_goes_down_before_the_connection(
     role: str, rxe: Rxe, peer: Rxe, device: str, attempts: Attempts, do: Do, exchange: Exchange
 ) -> None:

@@ -142,8 +142,8 @@ def test_no_listener(
     barrier("over")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", [(), ("--multicast=239.255.8.3",)], ids=["sidr", "group"])
+@pytest.mark.long
 def test_a_listener_that_is_killed(
     more: tuple[str, ...], role: str, rxe: Rxe, start: Start, barrier: Barrier
 ) -> None:
@@ -162,8 +162,8 @@ def test_a_listener_that_is_killed(
     barrier("over")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", [(), ("--multicast=239.255.8.4",)], ids=["sidr", "group"])
+@pytest.mark.long
 def test_a_link_that_goes_down(
     more: tuple[str, ...], role: str, rxe: Rxe, start: Start, do: Do, barrier: Barrier
 ) -> None:

@@ -135,8 +135,8 @@ _SAY = (
 )
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("killed", ["left", "right"])
+@pytest.mark.long
 def test_a_peer_that_is_killed_at_any_moment_leaves_nothing_on_either_host(
     killed: str, role: str, exercise: Start, barrier: Barrier, exchange: Exchange
 ) -> None:
@@ -175,6 +175,7 @@ def test_roce_that_is_lost_fails_each_cell_as_its_transport_has_it(
     assert (ended.code, ended.document["teardown"]) == (2, "clean")
 
 
+@pytest.mark.long
 def test_a_link_that_goes_down_in_the_middle_ends_both(
     role: str, rxe: Rxe, exercise: Start, do: Do, barrier: Barrier
 ) -> None:

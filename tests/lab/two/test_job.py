@@ -22,6 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.smoke
+@pytest.mark.long
 def test_each_end_says_the_share_that_perftest_and_the_copy_have(
     role: str,
     rxe: Rxe,

@@ -270,6 +270,7 @@ def test_an_end_that_is_killed_in_the_middle(
         assert clean(attempt.end(waits=WAITED_SECONDS)) == (2, "peer_lost", "data")
 
 
+@pytest.mark.long
 def test_an_end_that_stops_in_the_middle(role: str, start: Start, barrier: Barrier) -> None:
     attempt = start(*LONG, deadline=25.0)
     in_the_middle(attempt, "rxe0")

@@ -204,6 +204,7 @@ def test_a_link_that_went_down_in_the_middle_is_named(
 
 
 @pytest.mark.stock
+@pytest.mark.long
 def test_a_device_that_was_deleted_in_the_middle_is_named(
     role: str, rxe: Rxe, start: Start, do: Do, barrier: Barrier
 ) -> None:
