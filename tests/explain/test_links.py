@@ -120,3 +120,27 @@ def test_a_driver_that_starts_is_known_by_its_lines_whatever_the_clock(clock: st
     assert failed(*log(*started, f"{ONE}: Link up", *lost)) == [5]
     again = (f"{OTHER}: Link up", f"{OTHER}: renamed from eth1", f"{OTHER}: Link down")
     assert noted(*log(*started, f"{ONE}: Link up", *again)) == [NEVER_UP]
+
+
+def test_a_link_that_goes_again_and_again_flaps() -> None:
+    def labels(times: int) -> list[str]:
+        flaps = [
+            at(8123 + 60 * n + (3 if up else 0), f"{ONE}: Link {'up' if up else 'down'}")
+            for n in range(times)
+            for up in (False, True)
+        ]
+        end = at(8123 + 60 * times - 40, PORT_ERROR)
+        first = account(*STARTED, *flaps, end).first
+        assert first
+        return [each.label for each in first.causes[:2]]
+
+    assert labels(1)[0] == "link-lost"
+    assert labels(2) == ["link-flaps", "link-lost"]
+
+
+def test_errors_of_a_fabrics_links_are_read_whatever_else_the_line_counts() -> None:
+    row = "   GUID 0xb8cef60300a1d2c0 port 21: [SymbolErrorCounter == 65535] [{} == 6]"
+    for name in ("LinkErrorRecoveryCounter", "LinkDownedCounter"):
+        first = account('Errors for "leaf04"', row.format(name)).first
+        assert first
+        assert first.causes[0].label == "cable-or-module"

@@ -54,6 +54,50 @@ def test_a_manual_says_how_a_program_is_started_and_nothing_failed() -> None:
     assert causes(f"SYNOPSIS\n{usage}\nDESCRIPTION\n       Establishes a connection.\n") == []
 
 
+def test_what_a_page_of_the_manual_says_of_failures_is_none() -> None:
+    page = (
+        "IBV_REG_MR(3)      Libibverbs Programmer's Manual      IBV_REG_MR(3)\n\nSYNOPSIS\n"
+        "       #include <infiniband/verbs.h>\n\nNOTES\n"
+        "       ibv_dereg_mr() fails if any memory window is still bound to this MR.\n"
+    )
+    assert causes(page) == []
+    failed = "Failed to modify QP to RTR: Invalid argument\n"
+    assert causes(page + failed)
+    assert causes(failed + page)
+    assert causes(page.replace("SYNOPSIS", "Synopsis"))
+
+
+def test_tools_of_mads_fail_on_ethernet_as_they_should() -> None:
+    tool = "ibwarn: [4] mad_rpc_open_port: can't open UMAD port ((null):0)\n"
+    port = "\t\tState: {}\n\t\tLink layer: {}\n"
+    assert causes(tool)
+    assert causes(tool + port.format("Active", "Ethernet")) == []
+    assert causes(tool + port.format("Active", "InfiniBand"))
+    assert causes(tool + port.format("Down", "Ethernet"))
+    both = port.format("Active", "Ethernet") + port.format("Down", "InfiniBand")
+    assert causes(tool + both)
+
+
+def test_a_path_mtu_that_is_lowered_is_why_where_somebody_says_that_it_is_slow() -> None:
+    lowered = (
+        "Requested mtu is higher than active mtu \nChanging to active mtu - 3\n"
+        " 65536      5000             155.07             154.88             0.295410\n"
+    )
+    assert causes(lowered) == []
+    assert causes(f"n8 gets 20% less than the others\n{lowered}") == ["mtu-above-port"]
+
+
+def test_row_0_of_the_gid_table_is_why_no_way_is_found_at_rtr() -> None:
+    failed = (
+        "n1:1:2 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_modify_qp failed with error "
+        "Connection timed out errno 110\n"
+    )
+    row = "n1:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to {}.\n"
+    assert causes(failed)[0] == "peer-unreachable"
+    assert causes(row.format(3) + failed)[0] == "peer-unreachable"
+    assert causes(row.format(0) + failed)[:2] == ["gid-does-not-route", "peer-unreachable"]
+
+
 def test_a_page_with_the_heads_of_man_says_how_a_program_is_started_too() -> None:
     usage = "NAME\n\nSYNOPSIS\n       rping -s [-v] [-V] [-d] [-P] [-a address] [-p port]\n"
     head = "RPING(1)                   librdmacm                   RPING(1)\n"
@@ -119,6 +163,7 @@ def test_a_narrow_slot_is_noted_and_is_the_answer_where_somebody_says_that_it_is
         ("why is all_reduce so slow?", "complaint"),
         ("27 seconds per step, on the old cluster the same config did 4.", "complaint"),
         ("all reduce drops to a third once we go over 16 nodes", "complaint"),
+        ("all-to-all at 12 GB/s instead of 40 since we reimaged the hosts", "complaint"),
         (
             "Epoch 0, iteration 8815/99999 | lr: 0.0002991 |  | train_step_timing in s: 7.2",
             "has-worked",

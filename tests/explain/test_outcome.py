@@ -77,6 +77,10 @@ def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
         "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000521 ...... PASSED",
         "Finalising parallel run",
         "[1,0]<stdout>:Total img/sec on 8 GPU(s): 6090.9 +-7.4",
+        "   JOB DONE.",
+        "Total wall time: 0:12:04",
+        "d01 2026-01-02_00:00:00 wrf: SUCCESS COMPLETE WRF",
+        "440121        COMPLETED      0:0 ",
     ],
 )
 def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> None:
@@ -88,6 +92,70 @@ def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> N
     assert explained(TRIED, ended).first
     lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
     assert explained(lacks, ended).first
+
+
+NO_DEVICE = "n1:7:9 [0] NCCL INFO NET/IB : No device found."
+NO_LIBRARY = "n1:7:9 [0] NCCL INFO Failed to open libibverbs.so[.1]"
+BY_SOCKETS = "n1:7:9 [0] NCCL INFO Using network Socket"
+
+
+@pytest.mark.parametrize("tried", [NO_DEVICE, NO_LIBRARY])
+@pytest.mark.parametrize(
+    "there",
+    [
+        '      rdma/hca_shared_devices_a: "1"',
+        "uverbs0",
+        "ibstat on the host shows all 8 ports Active 400",
+        (
+            "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 "
+            "(supports 1 to 1) for device /sys/class/infiniband/rdma0"
+        ),
+    ],
+)
+def test_sockets_are_not_what_was_meant_where_a_device_is_there(tried: str, there: str) -> None:
+    assert explained(tried, BY_SOCKETS, RESULTS[0]).first is None
+    account = explained(tried, BY_SOCKETS, RESULTS[0], there)
+    assert account.first
+    assert explained(tried, BY_SOCKETS, there, RESULTS[0]).first
+    none = '      rdma/hca_shared_devices_a: "0"'
+    assert explained(tried, BY_SOCKETS, RESULTS[0], none).first is None
+
+
+def test_a_transport_of_gpus_alone_is_lived_without_where_the_job_ends_well() -> None:
+    lacks = (
+        "[1.4] [n1:7:0]  ucp_context.c:1234 UCX  WARN  transport '{}' is not available, please use"
+        " one or more of: cma, {}, self, shm, sm, sysv, tcp"
+    )
+    gpus, rdma = lacks.format("cuda_ipc", "ib, rc_mlx5"), lacks.format("rc_mlx5", "cma")
+    ended = "440121        COMPLETED      0:0 "
+    assert explained(gpus, ended).first is None
+    assert explained(gpus).first
+    assert explained(gpus, "440121        FAILED      1:0 ").first
+    assert explained(rdma, ended).first
+    assert explained(lacks.format("cuda_ipc", "cma"), ended).first
+
+
+def test_errors_of_a_sweep_of_opensm_are_over_when_the_subnet_is_up() -> None:
+    swept = "Aug 27 10:03:11 640114 [799F7700] 0x80 -> Errors during initialization"
+    up = "Aug 27 10:03:12 131992 [799F7700] 0x80 -> SUBNET UP"
+    assert explained(swept).first
+    assert explained(swept, up).first is None
+    assert explained(up, swept).first
+
+
+def test_a_server_of_pmix_that_went_with_a_killed_task_is_no_mismatch() -> None:
+    gone = "[n2:11790] PMIX ERROR: UNREACHABLE in file server/pmix_server.c at line 2198"
+    killed = "srun: error: n1: task 37: Out Of Memory"
+    oom = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=99.0. Some of the step tasks have "
+        "been OOM Killed."
+    )
+    first = explained(gone).first
+    assert first
+    assert first.causes[0].label == "launcher-mismatch"
+    first = explained(gone, oom, killed).first
+    assert first
+    assert first.causes[0].label == "killed-for-memory"
 
 
 def test_a_benchmark_of_mpi_does_not_do_without_the_provider_of_a_device() -> None:

@@ -12,12 +12,14 @@ from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.catalogue import message_of
 from rdmadiag.explain.log.evidence import (
     cut,
+    flapping,
     hear,
     inherit,
     listed,
     of_flaps,
     of_layer,
     of_losses,
+    of_mads,
     of_own_gids,
     of_requests,
     of_steps,
@@ -40,6 +42,7 @@ from rdmadiag.explain.log.groups import (
     is_done_without,
     is_earlier,
     is_error,
+    is_lived_through,
     is_of_a_device,
     known_message,
     likely,
@@ -127,6 +130,7 @@ class Collector:
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
+        self._is_page = False  # of a manual, in which no program has printed what it names
         self._settings: dict[str, Setting] = {}
         self._noted: tuple[int, Meaning] | None = None  # a setting that names a cause
         self._end: OtherFailure | None = None
@@ -190,6 +194,12 @@ class Collector:
         """Keep failures that are known, notes and settings alone."""
         for each in (self._worded, self._beside, self._silent, self._unknown, self._unexplained):
             each.clear()
+
+    def forget_all(self) -> None:
+        """Of a page of the manual."""
+        self._forget(lambda _: True)
+        self._apart = self._end = self._fault = None
+        self._is_page = True
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
@@ -268,8 +278,7 @@ class Collector:
         if outcome.went_on:
             self._pass_over_what_was_tried(outcome.went_on)
         for each in self._groups.values():
-            first = [cause.label for cause in each.meaning.causes[:1]]
-            if each.last < outcome.ended_well and first in (["fork-unsafe"], ["openib-not-used"]):
+            if each.last < outcome.ended_well and is_lived_through(each):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if outcome.other:
             self._pass_over_what_followed()
@@ -286,13 +295,15 @@ class Collector:
         return outcome.over_tcp or (number < outcome.went_on and is_done_without(meaning))
 
     @property
-    def _asks_for_rdma(self) -> bool:
-        return not ASKS_FOR_RDMA.isdisjoint(self._settings)
+    def _is_asked_for(self) -> bool:
+        """Whether RDMA was set as the transport, or a device is there."""
+        asks = self._outcome is not None and self._outcome.asks_for_rdma
+        return asks or not ASKS_FOR_RDMA.isdisjoint(self._settings)
 
     def _pass_over_fallbacks(self) -> None:
         """Of NCCL, where nobody asked it for RDMA."""
         outcome = self._outcome
-        if self._asks_for_rdma or (outcome and outcome.asks_for_rdma):
+        if self._is_asked_for:
             return
         by_sockets = BY_SOCKETS in self._settings
         fails = outcome is not None and outcome.nccl_warns
@@ -327,7 +338,7 @@ class Collector:
         """Whether results do not show that it was done without as somebody meant it."""
         if group.meaning.what == SHOWN:
             return True
-        if BY_SOCKETS in self._settings and self._asks_for_rdma and wants_a_device(group):
+        if BY_SOCKETS in self._settings and self._is_asked_for and wants_a_device(group):
             return True
         first = next((cause.label for cause in group.meaning.causes), None)
         if first == "network-plugin-unfit":  # somebody installed it
@@ -434,6 +445,7 @@ class Collector:
             groups += words
         seen = observed(self.whole)
         groups = with_observed(groups, seen)
+        of_mads(groups, seen)
         given = {**self._settings, **{row.word: row for row in SETTINGS if row.word in seen}}
         weigh(groups, given.values())
         said = reason.causes[:1] if reason else ()
@@ -485,6 +497,8 @@ class Collector:
         from rdmadiag.explain.log.whole import MOST_LINES
 
         apart, end = self._apart, self._end
+        if self._is_page:
+            return None
         if apart is not None and apart.line < self.went_on:
             apart = None
         if apart is None or (end is None and lines > MOST_LINES):
@@ -523,7 +537,11 @@ class Collector:
             if down is None:
                 what = CAME_BACK if self._came_back(each) else NEVER_UP
                 each.meaning = replace(each.meaning, kind=Kind.NOTE, what=what, causes=())
-            elif down.number != each.number:
+                continue
+            if self._flaps(each):
+                each.meaning = replace(each.meaning, causes=flapping(each.meaning.causes))
+                each.is_decided = True
+            if down.number != each.number:
                 each.number, each.text, each.clock = down.number, down.text[:TEXT_KEPT], down.clock
                 moved = True
                 later = [number for number in each.numbers if number > down.number]
@@ -551,6 +569,11 @@ class Collector:
             for of in group.speakers or ("",)
         ]
         return min((each for each in downs if each), key=lambda each: each.number, default=None)
+
+    def _flaps(self, group: Group) -> bool:
+        """Whether one of its links came up again several times."""
+        found = group.meaning.fields
+        return any(len(self._links.flaps(found, of)) > 1 for of in group.speakers or ("",))
 
     def _came_back(self, group: Group) -> bool:
         return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))

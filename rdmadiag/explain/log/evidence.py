@@ -1,9 +1,10 @@
 """What decides between the causes of a failure: settings, words, similar messages."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from errno import ENOSPC
+from errno import EHOSTUNREACH, EINVAL, ENETUNREACH, ENOSPC, ETIMEDOUT
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.calls import causes
@@ -23,7 +24,15 @@ from rdmadiag.explain.log.kind import (
     Kind,
 )
 from rdmadiag.explain.log.links import CAME_BACK, LINK_DOWN
-from rdmadiag.explain.log.observed import COMPLAINT, HAS_WORKED, MANUAL, RECOVERS, RESOLVED
+from rdmadiag.explain.log.observed import (
+    COMPLAINT,
+    GID_INDEX_0,
+    HAS_WORKED,
+    LISTED_ETHERNET,
+    MANUAL,
+    RECOVERS,
+    RESOLVED,
+)
 from rdmadiag.explain.log.settings import (
     LISTED_DOWN,
     ON_INFINIBAND,
@@ -71,7 +80,7 @@ OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
         {"peer-unreachable", "no-route", "no-path", "peer-interface-down"}
     ),
     "interface-down": frozenset({"lnet-nids-differ"}),
-    "killed-for-memory": frozenset({"peer-gone"}),
+    "killed-for-memory": frozenset({"peer-gone", "launcher-mismatch"}),
     "bounce-buffers-full": frozenset({"memlock", "gdr-off", "mr-exhausted", "no-memory"}),
 }
 """What is said of a host by one line, and the causes in whose place it then is."""
@@ -97,10 +106,18 @@ def inherit(groups: Sequence[Group], reasons: Collection[str]) -> None:
 
 
 def _fits(row: "Setting", meaning: "Meaning") -> bool:
-    """It is one of those named already; a device that does not open has too many to name."""
+    """It is one of those named already; a device that does not open has too many to name.
+
+    Row 0 fails at RTR by any errno of a way.
+    """
     if row.status is not None:
         return meaning.fields.status == row.status
-    return meaning.fields.stage is Stage.OPEN or row.label in _labels(meaning)
+    found = meaning.fields
+    at_rtr = row.word == GID_INDEX_0 and found.stage is Stage.RTR and found.errno in _OF_A_WAY
+    return found.stage is Stage.OPEN or at_rtr or row.label in _labels(meaning)
+
+
+_OF_A_WAY: Final = (ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EINVAL)
 
 
 _PEERS_END: Final = late(r"(?m)^((?:client read/write|server read): )(?!Connection )[A-Z][\w ]+$")
@@ -306,7 +323,7 @@ SLOW: Final = frozenset(
     {
         *("gdr-off", "no-rdma-device", "slow-path", "rdma-off-by-variable", "pcie-link-narrow"),
         *("provider-missing", "provider-release", "abi-mismatch", "traffic-not-lossless"),
-        *("openib-not-used", "network-plugin-missing"),
+        *("openib-not-used", "network-plugin-missing", "mtu-above-port"),
     }
 )
 """What a job goes on with, more slowly."""
@@ -329,6 +346,18 @@ def with_observed(groups: Sequence[Group], seen: Collection[str]) -> list[Group]
 
 def _is_of_the_slot(group: Group) -> bool:
     return [each.label for each in group.meaning.causes[:1]] == ["pcie-link-narrow"]
+
+
+def of_mads(groups: Iterable[Group], seen: Collection[str]) -> None:
+    """Tools of InfiniBand's management have nothing to open on ports of Ethernet: no failure."""
+    for group in groups if LISTED_ETHERNET in seen else ():
+        if _OF_MADS.search(group.text) and group.meaning.fields.stage is not Stage.CONNECT:
+            group.meaning = replace(group.meaning, kind=Kind.NOTE, causes=())
+
+
+_OF_MADS: Final = late(
+    r"\b(?:ibwarn|iberror|ibpanic)\b|\bibnetdisc\.c:\d|\bUMAD port\b|\bibdiagnet\b", re.IGNORECASE
+)
 
 
 def listed(groups: Sequence[Group], *, is_active: bool) -> None:
@@ -355,14 +384,22 @@ _NO_DEVICE: Final = "no-rdma-device"
 
 def cut(groups: Sequence[Group]) -> None:
     """Where the same log says that a link was lost, what stopped at the way stopped by that."""
-    if not any(each.meaning.what == LINK_DOWN and each.meaning.causes for each in groups):
+    links = [e.meaning.causes for e in groups if e.meaning.what == LINK_DOWN and e.meaning.causes]
+    if not links:
         return
-    lost = stated("link-lost")
+    flap = all(causes[0].label == "link-flaps" for causes in links)
+    lost = stated("link-flaps" if flap else "link-lost")
     for group in groups:
         meaning = group.meaning
         if meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED:
             rest = [each for each in meaning.causes if each.label != lost.label]
             group.meaning = replace(meaning, causes=(lost, *rest)[:MOST_CAUSES])
+
+
+def flapping(causes: Sequence[Known]) -> tuple[Known, ...]:
+    """Those of a link that was lost, where it was lost again and again."""
+    first = stated("link-flaps")
+    return (first, *(each for each in causes if each.label != first.label))
 
 
 _ENDS_ITSELF: Final = late(r"\buct_\w+_(?:completion_with_err|ep_handle_failure)\b")

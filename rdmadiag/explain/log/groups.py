@@ -147,6 +147,21 @@ _NOT_DONE_WITHOUT: Final = frozenset(
 _IS_ERROR: Final = late(r"\b(?:ERROR|FATAL|CRITICAL)\b|\w(?:Error|Exception):|<error>")
 
 
+def is_lived_through(group: Group) -> bool:
+    """Whether a program that ended well did so in spite of it."""
+    first = [each.label for each in group.meaning.causes[:1]]
+    return first in _WARNED_OF or _LIVED_THROUGH.search(group.text) is not None
+
+
+_WARNED_OF: Final = (["fork-unsafe"], ["openib-not-used"])
+_LIVED_THROUGH: Final = late(
+    r"\bErrors during initialization\s*$"  # of opensm, until its next sweep
+    # of UCX: memory of GPUs and of this host, where it has a transport of RDMA
+    r"|\btransport '(?:cuda|gdr|rocm|ze|xpmem|cma|knem|sysv|posix|mm|sm)\w*' is not available"
+    r".*\b(?:rc|dc|ud)_(?:mlx5|verbs|v|x)\b"
+)
+
+
 def breaks_nothing(group: Group) -> bool:
     """Whether it is an event that a program lives through, unless something fails by it."""
     return group.meaning.what == "gid-table-change"

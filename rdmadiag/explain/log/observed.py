@@ -20,6 +20,8 @@ RESOLVED: Final = "resolved"
 """rdma_cm has found a neighbour and a path."""
 COMPLAINT: Final = "complaint"
 """Somebody says that it is slower than it should be."""
+LISTED_ETHERNET: Final = "listed-ethernet"
+"""A port of Ethernet is listed that is active, and none of InfiniBand."""
 MANUAL: Final = "manual"
 """It is a page of the manual, or has one in it."""
 GID_INDEX_0: Final = "gid-index-0"
@@ -53,6 +55,7 @@ _OBSERVED: Final = {
         r"|\bslower than\b|\bslow (?:after|since|compared)\b"
         r"|\bthroughput (?:falls|fell|drops|dropped|is (?:low|bad|poor))\b"
         r"|\binstead of (?:the )?(?:usual |expected )?~?\d[\d.]* ?(?:[GM]i?[Bb]|samples|tok)"
+        r"|\d ?[GM]i?[Bb](?:it)?(?:/s|ps)? instead of ~?\d"
         r"|\bonly (?:get|gets|getting|seeing?) ~?\d|\bgives? \d[\d.]* (?:samples|tok|[GM]B)"
         r"|\b(?:other|rest)\b.{0,40}\bgives? \d"
         r"|\bon the (?:old|other) (?:cluster|nodes?|hosts?)\b.{0,40}\bdid \d",
@@ -64,6 +67,7 @@ _OBSERVED: Final = {
 _OF_A_RATE: Final = late(
     r"\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
     r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
+    r"|\b\d+ ?% (?:less|slower|lower) than\b"
     r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
     r"|\bthe slow(?:est)? (?:one|node|host|pair)\b",
     re.IGNORECASE,
@@ -93,6 +97,15 @@ def _recovers(lines: Sequence[str]) -> bool:
     return 3 in steps.values()
 
 
+def _lists_ethernet(lines: Sequence[str]) -> bool:
+    layers = {found[1].lower() for line in lines if (found := _LAYER.match(line))}
+    return layers == {"ethernet"} and any(map(_ACTIVE.match, lines))
+
+
+_LAYER: Final = late(r"\s*[Ll]ink[_ ]layer:\s+(InfiniBand|Ethernet)\s*$", re.IGNORECASE)
+_ACTIVE: Final = late(r"\s*[Ss]tate:\s+(?:Active|PORT_ACTIVE \(4\)|4: ACTIVE)\s*$")
+
+
 def _of_which(line: str) -> str:
     found = _CONNECTION.search(line)
     return found[0].split()[-1] if found else ""
@@ -103,7 +116,10 @@ _OF_SPEED: Final = late(
     r"|\d ?[GMT]i?(?:B|b|bit)?(?:/s|ps)?\b|\bsamples\b|\btok(?:en)?s?/s|\bper step\b",
     re.IGNORECASE,
 )
-_MEASURED: Final = late(r"\bbusbw\b|\bBW (?:peak|average)\[|^# ?OSU .*Bandwidth|\(ns/day\)")
+_MEASURED: Final = late(
+    r"\bbusbw\b|\bBW (?:peak|average)\[|^ *65536 +\d+ +\d+\.\d+ +\d+\.\d+\s"
+    r"|^# ?OSU .*Bandwidth|\(ns/day\)"
+)
 """The head of a table of what a benchmark of the network has measured."""
 _LABELLED: Final = late(r"\s*[\w-]+: ")  # "ranks: 2, expected 2"
 _PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)
@@ -134,5 +150,5 @@ def observed(text: str) -> frozenset[str]:
         found -= {COMPLAINT}
     else:
         found |= {COMPLAINT}
-    whole = {MANUAL: is_manual, RECOVERS: _recovers}
+    whole = {MANUAL: is_manual, RECOVERS: _recovers, LISTED_ETHERNET: _lists_ethernet}
     return frozenset(found) | {word for word, holds in whole.items() if holds(lines)}

@@ -128,9 +128,10 @@ _RESULT: Final = late(
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _ENDED_WELL: Final = late(
-    # GROMACS, HPL, OpenFOAM, Horovod
+    # GROMACS, HPL, OpenFOAM, Horovod, Quantum ESPRESSO, LAMMPS, WRF, opensm, sacct
     r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
-    r"|^Total img/sec on \d"
+    r"|^Total img/sec on \d|^ *JOB DONE\.\s*$|^Total wall time: \d+:\d\d|\bSUCCESS COMPLETE WRF\b"
+    r"|\] 0x\w\w -> SUBNET UP\s*$|^\d+(?:_\d+)? +(?:\S+ +){0,4}COMPLETED +0:0\s*$"
 )
 _OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
 _ROW: Final = late(r" *\d+((?: +\d+(?:\.\d+)?)+) *$")
@@ -148,7 +149,9 @@ _OTHER: Final = late(
 _ASKS: Final = late(
     r"\bmlx[45]_\w|\brocep?\d|\b(?:bnxt_re|irdma|rdmap)\d|\bib(?:\d+|[sp]\w{0,8}\d)[:<]"
     r"|\bNCCL_(?:IB_HCA|NET)\b|\bnetwork IB\w* not found\b|/dev/infiniband"
-    r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b"
+    r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b|/sys/class/infiniband/\w"
+    # what a pod is given, what ls lists of /dev/infiniband, and somebody, of his hosts
+    r"|^\s*rdma/[\w.-]+: \"?[1-9]|^uverbs\d+$|\bibstat .{0,60}\b[Aa]ctive\b"
     r"|\b(?:do|does|have|has) (?:(?!not\b|no\b)\w+ ){0,3}ConnectX-?\d"  # somebody, of his hosts
 )
 _WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")

@@ -44,6 +44,16 @@ def is_manual(lines: Sequence[str]) -> bool:
     return not any(_LOG.search(each) for each in lines)
 
 
+def is_page(lines: Sequence[str]) -> bool:
+    """Whether it is a page of the manual and nothing else: headings, and what is indented below."""
+    if not is_manual(lines):
+        return False
+    return all(_IN_A_PAGE.match(each) or each.isupper() for each in lines)
+
+
+_IN_A_PAGE: Final = late(r"\s*$|\s{3}|[A-Z][\w.-]+\(\d\w?\) ")
+
+
 def is_source(lines: Sequence[str]) -> bool:
     """Whether a good part of them is source, and none is of a log."""
     if len(lines) < FEWEST or any(_LOG.search(each) for each in lines):

@@ -64,7 +64,7 @@ _IN_CAPITALS: Final = late(r"\b(?:(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?|RT[RS] 
 
 _HARMLESS: Final = late(
     r"https?://\S+"
-    r"|\S+\.(?:ya?ml|json|toml|conf|cfg|ini|md|rst|txt|log|sh|py|csv|git|tar|gz|service)\b"
+    r"|(?<!\S)\S+\.(?:ya?ml|json|toml|conf|cfg|ini|md|rst|txt|log|sh|py|csv|git|tar|gz|service)\b"
     r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
     # counts, and their absence
     r"|\bmore process(?:es)? ha(?:s|ve) sent help message.*"

@@ -215,6 +215,7 @@ BOTH: Final = (
     "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
     "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
     "flash recovery", "livefish", "using internal network socket",
+    "linkdownedcounter == ", "linkerrorrecoverycounter == ",
 )
 """Of RDMA and of trouble at once."""
 

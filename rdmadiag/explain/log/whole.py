@@ -22,7 +22,7 @@ from rdmadiag.explain.log.of_the_job import is_of_the_job
 from rdmadiag.explain.log.printed import is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
-from rdmadiag.explain.log.source import is_source
+from rdmadiag.explain.log.source import is_page, is_source
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
 from rdmadiag.late import late
 
@@ -48,6 +48,9 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     _take_bare(collector, text)
     lines = lines_of(text)
     collector.whole = "\n".join(line for _, line in lines)
+    if is_page(text.decode("utf-8", "replace").splitlines()):
+        collector.forget_all()
+        return
     if not lines or not needs_look(collector, lines):
         return
     said = [line for _, line in lines]

@@ -36,6 +36,8 @@ _LOST: Final = late(
 _OUT_OF_ORDER: Final = late(r"out_of_sequence|packet_seq_err|implied_nak_seq_err")
 _OF_ROCE: Final = late(r"(?:np|rp|roce)_\w")
 """Counters of congestion and of slow restarts, which on a port of RoCE alone are above 0."""
+_OF_ETHERNET: Final = late(r"[rt]x_prio\d_packets$")
+"""Counters of ethtool."""
 _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 """Of PortCounters of InfiniBand: they stay where they cannot rise any more."""
 FEW: Final = 10  # errors of a link, below which nothing is said
@@ -79,6 +81,8 @@ def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
         if _OF_THE_CABLE.fullmatch(name) and each.last >= FEW
     )
     on_roce = {key[:2] for key, each in read.items() if _OF_ROCE.match(key[2]) and each.last}
+    of_ethernet = {host for host, _, name in read if _OF_ETHERNET.match(name)}
+    on_roce |= {key[:2] for key in read if key[0] in of_ethernet}
     for (host, device, name), each in read.items():
         rise = each.last - each.first
         if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:

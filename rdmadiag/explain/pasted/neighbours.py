@@ -16,7 +16,7 @@ _REPLY: Final = late(
     rf"\s*(?:Unicast|Broadcast) reply from {_IPV4} \[([0-9A-Fa-f:]{{17}})\]"  # of iputils
     rf"|\s*\d+ bytes from ([0-9a-f:]{{17}}) \({_IPV4}\)"  # of Thomas Habets
 )
-_NEIGHBOUR: Final = late(rf"\s*{_IPV4} dev \S+ lladdr ([0-9a-f:]{{17,59}})\b")
+_NEIGHBOUR: Final = late(rf"\s*{_IPV4} (?:dev \S+ )?lladdr ([0-9a-f:]{{17,59}})\b")
 _BRIEF: Final = late(r"(\w\S*)\s+(?:UP|UNKNOWN)\s+(\d.*)$")
 _LISTED: Final = late(rf"{_IPV4}/\d+")
 

@@ -5,6 +5,7 @@ ibdev2netdev, show_gids and mlxconfig are of the vendor's tools. A port that is 
 explain.log; here is what shows by comparison.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,15 @@ _MAPS: Final = late(r"(\S+) port (\d+) ==> (\S+) \((Up|Down)\)\s*$")
 _SECOND: Final = late(r"f[1-9](?:np\d+)?$|np[1-9]$|d1$")
 """A netdev of the second port of a card: often without a cable."""
 _TRANSPORT: Final = late(r"\s*transport:\s+(iWARP|InfiniBand) \(\d\)\s*$")
+_NAMED: Final = late(r"(?:\d+/\d+: )?link (iw|roce|ib)p\d+s\d\S*/\d+ ")
+"""Of 60-rdma-persistent-naming.rules."""
+_NETWORK_DIRECT: Final = late(r"\bNetworkDirect Technology\b")
+_VALUES: Final = late(r"\s*Name\s+(?:\w+\s+)*DisplayValue\s*$")
+_TECHNOLOGY: Final = late(r" (iWARP|RoCE)(?:v\d)?\s*$", re.IGNORECASE)
 _TYPE: Final = late(r"\s*(?:\*\s*)?LINK_TYPE_P\d\s+(?:\S+\s+)?(ETH|IB)\(\d\)")
 _SDR: Final = late(r"\s*10(?: Gb/sec \(4X SDR\))?\s*$|.*\(1X ")
+_REFUSED: Final = late(r"\bmulticast join failed for .* status -22\b|\bERR 1B12: ")
+"""By a subnet manager: perhaps since the group has a higher rate."""
 _ADAPTER: Final = late(r"MT4\d{3}$")  # of FDR and faster
 _ROCE: Final = late(
     r"link ((?:mlx\d_|bnxt_re|irdma|roce|rocep|rxe)\w*/\d+) state ACTIVE physical_state LINK_UP\s*$"
@@ -84,11 +92,12 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_two_mtus(several)
     yield from _of_guids(several)
     yield from _of_transports(several)
+    is_refused = any(_REFUSED.search(line.text) for part in several for line in part.lines)
     for port in listed:
         rate = port.rate if port.is_active else None
         is_new = rate and (_ADAPTER.match(port.kind) or "SDR" in rate.value)
         if rate and is_new and _SDR.match(rate.value):
-            yield Shown(("cable-or-module", "slow-path"), rate.line)
+            yield Shown(("cable-or-module", "slow-path"), rate.line, not is_refused)
         if port.layer == "InfiniBand" and port.switched_off:
             yield Shown(("port-down", "link-lost"), port.switched_off.line, False)
     yield from _of_lanes(several)
@@ -182,9 +191,38 @@ def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:
         for line in part.lines:
             if found := _TRANSPORT.match(line.text):
                 of.setdefault(part.host, {})[found[1]] = line
+    yield from _of_links(several)
+    yield from _of_windows(several)
     alone = {each.popitem() for each in of.values() if len(each) == 1}
     if {name for name, _ in alone} == {"iWARP", "InfiniBand"}:
         yield Shown(("link-layers-differ", "no-path"), dict(alone)["iWARP"])
+
+
+def _of_links(several: Sequence[Part]) -> Iterator[Shown]:
+    """The same of rdma(8), by the names that udev gives: two lists of one command, two hosts."""
+    kinds: list[tuple[str, Line]] = []
+    for part in several:
+        rows = [(found[1], line) for line in part.lines if (found := _NAMED.match(line.text))]
+        if part.command.split()[:2] == ["rdma", "link"] and len({kind for kind, _ in rows}) == 1:
+            kinds.append(rows[0])
+    if {kind for kind, _ in kinds} == {"iw", "roce"}:
+        yield Shown(("link-layers-differ", "no-path"), dict(kinds)["iw"])
+
+
+def _of_windows(several: Sequence[Part]) -> Iterator[Shown]:
+    """NetworkDirect Technology of Get-NetAdapterAdvancedProperty, in two tables."""
+    lines = [line for part in several for line in part.lines]
+    if not any(_NETWORK_DIRECT.search(line.text) for line in lines):
+        return
+    tables: list[list[tuple[str, Line]]] = []
+    for line in lines:
+        if _VALUES.match(line.text):
+            tables.append([])
+        elif tables and (found := _TECHNOLOGY.search(line.text)):
+            tables[-1].append((found[1].lower(), line))
+    kinds = [rows[0] for rows in tables if rows and len({kind for kind, _ in rows}) == 1]
+    if {kind for kind, _ in kinds} == {"iwarp", "roce"}:
+        yield Shown(("link-layers-differ", "no-path"), dict(kinds)["iwarp"])
 
 
 def _of_types(several: Sequence[Part], listed: Sequence[_Port]) -> Iterator[Shown]:

@@ -99,3 +99,16 @@ def test_a_counter_of_errors_that_cannot_rise_any_more() -> None:
     assert first(alone + others) == ("cable-or-module", 2, True)
     assert first(text + row.format("SymbolErrorCounter", 0xFFFE)) is None
     assert first(text + row.format("PortXmitWait", 0xFFFF)) is None
+
+
+def test_packets_out_of_order_beside_counters_of_ethernet_are_losses_where_it_is_slow() -> None:
+    row = f"{ON_N1}grep . hw_counters/*\nout_of_sequence:{{}}\n"
+    ethernet = f"{ON_N1}ethtool -S ens1\n     rx_prio0_packets: 88120938471\n"
+    assert first(row.format(918827)) is None
+    assert first(row.format(99_999) + ethernet) is None
+    (found,) = shown(row.format(918827) + ethernet)
+    assert (found.causes[0], found.is_certain, found.if_slow) == (
+        "traffic-not-lossless",
+        False,
+        True,
+    )

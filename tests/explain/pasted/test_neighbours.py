@@ -20,6 +20,8 @@ def test_two_hosts_answer_for_one_address() -> None:
 def test_one_mac_address_answers_for_two_interfaces_of_a_host() -> None:
     both = f"{ASKED}{OF_ENS1}{OF_ENS2.format('4e')}"
     assert first(f"{both}{ON_TWO}") == ("no-path", 3, True)
+    of_one_netdev = both.replace(" dev ens1", "")  # ip neigh show dev ens1
+    assert first(f"{of_one_netdev}{ON_TWO}") == ("no-path", 3, True)
 
 
 def test_each_interface_answers_for_itself() -> None:
