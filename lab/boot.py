@@ -1,6 +1,7 @@
 """Guests on their way: started, watched until they end or are late, and gone afterwards."""
 
 import os
+import resource
 import selectors
 import shlex
 import subprocess
@@ -69,6 +70,7 @@ class Boot:
     ) -> None:
         self.guest = guest
         self.seconds = 0.0  # from its start to its end
+        self.processor = 0.0  # seconds of it that the guest and what it ran have taken
         self._results_at = 0.0
         self._resources = resources or ExitStack()
         self._began = time.monotonic()
@@ -100,11 +102,19 @@ class Boot:
     def close(self) -> None:
         """Kill it, with all its processes, if it is still there."""
         if not self.seconds:
-            stop(self.process)
+            before = _taken()
+            stop(self.process)  # one at a time: what is more after it is this one's
+            self.processor = _taken() - before
             assert self.process.stdout is not None
             self.process.stdout.close()
             self.seconds = time.monotonic() - self._began
             self._resources.close()
+
+
+def _taken() -> float:
+    """Seconds of processor time of all children that have been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def watch(

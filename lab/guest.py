@@ -82,7 +82,8 @@ def summary(boots: Sequence[Boot]) -> int:
     for boot in boots:
         code, what = code_of(boot)
         codes.append(code)
-        print(f"{boot.guest.name:16} {boot.seconds:7.1f} s  {what}")
+        took = f"{boot.seconds:7.1f} s, {boot.processor:6.1f} of a processor"
+        print(f"{boot.guest.name:16} {took}  {what}")
     return max(codes)
 
 

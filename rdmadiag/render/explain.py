@@ -30,6 +30,7 @@ from rdmadiag.explain.log.kind import (
     LISTED,
     MAY_BE,
     MESSAGE,
+    NO_MADS,
     PROGRAM_ERROR,
     STOPPED,
     UNSURE,
@@ -401,6 +402,8 @@ def _noted(out: Console, account: Account) -> None:
 
 _NOTED: Final = {
     CAME_BACK: "a link went down, and came up again before anything failed",
+    NO_MADS: "tools of InfiniBand's management (sminfo, ibnetdiscover, perfquery) open no port of "
+    "Ethernet: RoCE has no subnet manager, and its LIDs are 0",
     NEVER_UP: "a port has had no link since the start, and others have: perhaps nobody uses it",
 }
 

@@ -445,7 +445,7 @@ class Collector:
             groups += words
         seen = observed(self.whole)
         groups = with_observed(groups, seen)
-        of_mads(groups, seen)
+        groups = of_mads(groups, seen)
         given = {**self._settings, **{row.word: row for row in SETTINGS if row.word in seen}}
         weigh(groups, given.values())
         said = reason.causes[:1] if reason else ()

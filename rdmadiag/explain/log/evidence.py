@@ -11,7 +11,7 @@ from rdmadiag.explain.calls import causes
 from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
-from rdmadiag.explain.log.groups import MOST_CAUSES, Group
+from rdmadiag.explain.log.groups import LINES_KEPT, MOST_CAUSES, Group
 from rdmadiag.explain.log.kind import (
     CALL,
     CRASH,
@@ -21,6 +21,7 @@ from rdmadiag.explain.log.kind import (
     IN_WORDS,
     MAY_BE,
     MESSAGE,
+    NO_MADS,
     Kind,
 )
 from rdmadiag.explain.log.links import CAME_BACK, LINK_DOWN
@@ -348,11 +349,18 @@ def _is_of_the_slot(group: Group) -> bool:
     return [each.label for each in group.meaning.causes[:1]] == ["pcie-link-narrow"]
 
 
-def of_mads(groups: Iterable[Group], seen: Collection[str]) -> None:
-    """Tools of InfiniBand's management have nothing to open on ports of Ethernet: no failure."""
-    for group in groups if LISTED_ETHERNET in seen else ():
-        if _OF_MADS.search(group.text) and group.meaning.fields.stage is not Stage.CONNECT:
-            group.meaning = replace(group.meaning, kind=Kind.NOTE, causes=())
+def of_mads(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
+    """Tools of InfiniBand's management have nothing to open on ports of Ethernet: one note."""
+    tools = [each for each in groups if _OF_MADS.search(each.text)]
+    if LISTED_ETHERNET not in seen or not tools:
+        return list(groups)
+    first, *others = tools
+    first.meaning = replace(first.meaning, kind=Kind.NOTE, what=NO_MADS, causes=())
+    for each in others:
+        first.count += each.count
+        first.numbers = sorted({*first.numbers, *each.numbers})[:LINES_KEPT]
+        first.last = max(first.last, each.last)
+    return [each for each in groups if each is first or each not in tools]
 
 
 _OF_MADS: Final = late(

@@ -44,6 +44,8 @@ SHOWN: Final = "shown"
 MAY_BE: Final = "shown-perhaps"
 """The same, where it may be as it should be."""
 LISTED: Final = frozenset({SHOWN, MAY_BE})
+NO_MADS: Final = "no-mads-on-ethernet"
+"""InfiniBand's management found nothing to open, on a host whose ports are of Ethernet."""
 REJECTED: Final = "rejected"
 """What a connection is that the peer, or its kernel, rejected, with the reason."""
 EXACT: Final = LISTED | {REJECTED, "unreachable", STOPPED, SIGNAL, NOT_STARTED}
