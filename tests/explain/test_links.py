@@ -136,11 +136,25 @@ def test_a_link_that_goes_again_and_again_flaps() -> None:
 
     assert labels(1)[0] == "link-lost"
     assert labels(2) == ["link-flaps", "link-lost"]
+    flaps = [
+        at(second, f"{ONE}: Link {word}")
+        for second, word in ((3600, "down"), (3605, "up"), (4600, "down"), (4605, "up"))
+    ]
+    first = account(*STARTED, *flaps, at(86_400, f"{ONE}: Link down")).first
+    assert first
+    assert first.causes[0].label == "link-lost"  # and has not come back
 
 
 def test_errors_of_a_fabrics_links_are_read_whatever_else_the_line_counts() -> None:
-    row = "   GUID 0xb8cef60300a1d2c0 port 21: [SymbolErrorCounter == 65535] [{} == 6]"
-    for name in ("LinkErrorRecoveryCounter", "LinkDownedCounter"):
-        first = account('Errors for "leaf04"', row.format(name)).first
+    row = "   GUID 0xb8cef60300a1d2c0 port {}: [{} == {}]"
+    for name, few, many in (
+        ("LinkErrorRecoveryCounter", 9, 10),
+        ("LinkDownedCounter", 49, 50),
+        ("SymbolErrorCounter == 65535] [LinkDownedCounter", None, 1),
+    ):
+        first = account('Errors for "leaf04"', row.format(21, name, many)).first
         assert first
-        assert first.causes[0].label == "cable-or-module"
+        assert first.causes[0].label in ("cable-or-module", "link-flaps")
+        assert account('Errors for "leaf04"', row.format("ALL", name, many)).first is None
+        if few:
+            assert account('Errors for "leaf04"', row.format(21, name, few)).first is None

@@ -65,6 +65,11 @@ def test_what_a_page_of_the_manual_says_of_failures_is_none() -> None:
     assert causes(page + failed)
     assert causes(failed + page)
     assert causes(page.replace("SYNOPSIS", "Synopsis"))
+    session = "    user@n1:~$ ib_write_bw n2\n     Failed status 12: wr_id 0 syndrom 0x81\n"
+    assert causes(page + session)
+    assert causes(page + "LOST\n       Failed status 12: wr_id 0 syndrom 0x81\n")
+    errors = "ERRORS\n       ERRNO 98: rdma_listen: Address already in use\n"
+    assert causes(page + errors) == []
 
 
 def test_tools_of_mads_fail_on_ethernet_as_they_should() -> None:
@@ -74,8 +79,14 @@ def test_tools_of_mads_fail_on_ethernet_as_they_should() -> None:
     assert causes(tool + port.format("Active", "Ethernet")) == []
     assert causes(tool + port.format("Active", "InfiniBand"))
     assert causes(tool + port.format("Down", "Ethernet"))
-    both = port.format("Active", "Ethernet") + port.format("Down", "InfiniBand")
-    assert causes(tool + both)
+    ethernet = port.format("Active", "Ethernet")
+    assert causes(tool + ethernet + port.format("Down", "InfiniBand"))
+    assert causes(tool + ethernet + "mlx5_1 port 1 ==> ib0 (Up)\n")
+    assert causes(f"[root@n1 ~]# ibstat\n{ethernet}[root@n2 ~]# sminfo\n{tool}")
+    assert causes(tool.replace("(null)", "mlx5_1") + ethernet)
+    failed = "rdma_app: ibv_open_device(mlx5_0) failed, run ibdiagnet to see why\n"
+    assert causes(failed + ethernet)
+    assert causes(tool + failed + ethernet)
 
 
 def test_a_path_mtu_that_is_lowered_is_why_where_somebody_says_that_it_is_slow() -> None:
@@ -85,6 +96,17 @@ def test_a_path_mtu_that_is_lowered_is_why_where_somebody_says_that_it_is_slow()
     )
     assert causes(lowered) == []
     assert causes(f"n8 gets 20% less than the others\n{lowered}") == ["mtu-above-port"]
+
+
+@pytest.mark.parametrize("of_ib", ["NET/IB : Using [0]mlx5_0:1/IB [RO];", "dlid 0x12"])
+def test_row_0_of_infiniband_is_the_right_one(of_ib: str) -> None:
+    failed = (
+        "n1:1:2 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_modify_qp failed with error "
+        f"Connection timed out errno 110 {of_ib if of_ib.startswith('dlid') else ''}\n"
+    )
+    row = "n1:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.\n"
+    found = causes(f"n1:1:2 [0] NCCL INFO {of_ib}\n" + row + failed)
+    assert found[0] != "gid-does-not-route"
 
 
 def test_row_0_of_the_gid_table_is_why_no_way_is_found_at_rtr() -> None:
@@ -190,6 +212,8 @@ def test_a_line_shows_it(line: str, word: str) -> None:
         "NET/IB : Slow path is used",
         "dropped 12 packets from 10.0.0.1",
         "epoch 4: learning rate dropped from 0.1 to 0.01",
+        "GPU memory in use is 12 % lower than before",
+        "busbw is 1 % less than the baseline, limit 10 %: PASS",
         "UserWarning: this DataLoader is slow with 64 workers, expected 8 GB/s",
         "Loading checkpoint shards: 100%|####| 163/163 [00:12<00:00]",
     ],

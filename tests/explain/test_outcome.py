@@ -80,7 +80,6 @@ def test_a_failure_that_nothing_does_without_stays_one(failed: str) -> None:
         "   JOB DONE.",
         "Total wall time: 0:12:04",
         "d01 2026-01-02_00:00:00 wrf: SUCCESS COMPLETE WRF",
-        "440121        COMPLETED      0:0 ",
     ],
 )
 def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> None:
@@ -88,10 +87,38 @@ def test_a_program_that_ends_well_does_not_show_what_it_went_by(ended: str) -> N
     forked += '\n"fork()" system call to create a child process.'
     unused = "WARNING: There was an error initializing an OpenFabrics device."
     assert explained(forked, unused, ended).first is None
-    assert explained(forked, ended, "mpirun noticed that rank 1 exited on signal 11").first
+    crashed = "mpirun noticed that rank 1 exited on signal 11"
+    assert explained(forked, ended, crashed).first
+    assert explained(forked, crashed, ended).first
+    aborts = "Warning: fork() support could not be enabled. Your job will now abort."
+    assert explained(forked, aborts, ended).first
     assert explained(TRIED, ended).first
     lacks = f"libibverbs: Warning: no userspace device-specific driver found for {NODE}"
     assert explained(lacks, ended).first
+
+
+UNUSED = "WARNING: There was an error initializing an OpenFabrics device."
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_well"),
+    [
+        (("440121        COMPLETED      0:0 ",), True),
+        (("440121        COMPLETED      0:0 ", "440121.0      COMPLETED      0:0 "), True),
+        (("440121        COMPLETED      0:0 ", "440121.0      FAILED         6:0 "), False),
+        (("440121        COMPLETED      0:0 ", "440122        COMPLETED      0:0 "), False),
+        (("440121_1      COMPLETED      0:0 ", "440121_2      COMPLETED      0:0 "), False),
+        (("440121        TIMEOUT", "440121        COMPLETED      0:0 "), False),
+        (("440121        COMPLETED      0:9 ",), False),
+    ],
+)
+def test_a_job_ended_well_where_all_rows_of_sacct_say_so_of_one(
+    rows: tuple[str, ...], is_well: bool
+) -> None:
+    assert (explained(UNUSED, *rows).first is None) == is_well
+    forked = "An MPI process has executed an operation involving a call to the"
+    forked += '\n"fork()" system call to create a child process.'
+    assert explained(forked, *rows).first  # its data may be wrong
 
 
 NO_DEVICE = "n1:7:9 [0] NCCL INFO NET/IB : No device found."
@@ -104,6 +131,7 @@ BY_SOCKETS = "n1:7:9 [0] NCCL INFO Using network Socket"
     "there",
     [
         '      rdma/hca_shared_devices_a: "1"',
+        "      rdma/hca_shared_devices_a:  1",
         "uverbs0",
         "ibstat on the host shows all 8 ports Active 400",
         (
@@ -117,6 +145,8 @@ def test_sockets_are_not_what_was_meant_where_a_device_is_there(tried: str, ther
     account = explained(tried, BY_SOCKETS, RESULTS[0], there)
     assert account.first
     assert explained(tried, BY_SOCKETS, there, RESULTS[0]).first
+    for none in ("ibstat shows no active port", "ibstat: ports are not active"):
+        assert explained(tried, BY_SOCKETS, RESULTS[0], none).first is None
     none = '      rdma/hca_shared_devices_a: "0"'
     assert explained(tried, BY_SOCKETS, RESULTS[0], none).first is None
 
@@ -141,6 +171,9 @@ def test_errors_of_a_sweep_of_opensm_are_over_when_the_subnet_is_up() -> None:
     assert explained(swept).first
     assert explained(swept, up).first is None
     assert explained(up, swept).first
+    assert explained(swept, up, swept, up).first
+    assert explained(swept, up, "        State: Initializing").first
+    assert explained(UNUSED, up).first
 
 
 def test_a_server_of_pmix_that_went_with_a_killed_task_is_no_mismatch() -> None:

@@ -11,6 +11,7 @@ from tests.explain.usual_logs import HEALTHY, LOGS, OTHER, UNKNOWN
 MISSED: Final = frozenset(
     {
         "a_fabric_engineer/arp-flux-two-ports-same-subnet",
+        "a_fabric_engineer/opensm-log-planned-node-reboots",
         "a_fabric_engineer/rping-unreachable-110-between-pods",
         "a_fabric_engineer/write-bw-jumbo-dropped-by-switch",
         "a_field_engineer/healthy-vma-hugepage-warning",

@@ -60,6 +60,7 @@ MOST_SIGHTINGS: Final = 4_000  # of one file
 MOST_WRITERS: Final = 100_000
 REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
+OF_A_TRACEBACK: Final = 40  # lines of a script whose own fault ended it before it started one
 OF_A_START: Final = 5  # lines of a shell, or of a script, whose program was not started
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
 

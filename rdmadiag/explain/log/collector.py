@@ -74,6 +74,7 @@ from rdmadiag.explain.log.links import (
     Other,
     first_followed,
     is_of_a_link,
+    is_often,
     link_of,
     says_down,
 )
@@ -118,6 +119,8 @@ class Collector:
     def __init__(self) -> None:
         self.whole = ""
         """All of a short log."""
+        self.is_page = False
+        """It is a page of the manual, in which no program has printed what it names."""
         self._around: list[bytes] = []  # what stands around the first lines that were taken
         self._groups: dict[Key, Group] = {}
         self._beside: dict[Key, Group] = {}  # trouble beside lines of RDMA
@@ -130,7 +133,6 @@ class Collector:
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
-        self._is_page = False  # of a manual, in which no program has printed what it names
         self._settings: dict[str, Setting] = {}
         self._noted: tuple[int, Meaning] | None = None  # a setting that names a cause
         self._end: OtherFailure | None = None
@@ -199,7 +201,7 @@ class Collector:
         """Of a page of the manual."""
         self._forget(lambda _: True)
         self._apart = self._end = self._fault = None
-        self._is_page = True
+        self.is_page = True
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
@@ -278,7 +280,7 @@ class Collector:
         if outcome.went_on:
             self._pass_over_what_was_tried(outcome.went_on)
         for each in self._groups.values():
-            if each.last < outcome.ended_well and is_lived_through(each):
+            if is_lived_through(each, outcome, outcome.went_on):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if outcome.other:
             self._pass_over_what_followed()
@@ -497,8 +499,6 @@ class Collector:
         from rdmadiag.explain.log.whole import MOST_LINES
 
         apart, end = self._apart, self._end
-        if self._is_page:
-            return None
         if apart is not None and apart.line < self.went_on:
             apart = None
         if apart is None or (end is None and lines > MOST_LINES):
@@ -571,9 +571,11 @@ class Collector:
         return min((each for each in downs if each), key=lambda each: each.number, default=None)
 
     def _flaps(self, group: Group) -> bool:
-        """Whether one of its links came up again several times."""
-        found = group.meaning.fields
-        return any(len(self._links.flaps(found, of)) > 1 for of in group.speakers or ("",))
+        """Whether its links came up again, and one of them several times within an hour."""
+        found, owners = group.meaning.fields, (*group.speakers,) or ("",)
+        if any(self._links.lost(found, of) for of in owners):
+            return False
+        return any(is_often(self._links.flaps(found, of)) for of in owners)
 
     def _came_back(self, group: Group) -> bool:
         return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))

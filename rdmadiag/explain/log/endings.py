@@ -121,6 +121,8 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
     """Note what ended a program; `text` is the end of a log of so many lines, or all of it."""
     from rdmadiag.explain.log.outcome import read_outcome
 
+    if collector.is_page:
+        return
     if collector.found is Found.FAILURE:
         _read_reasons(collector, text, lines)
         return

@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 
 def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
     """What was set decides between the causes that are possible."""
-    for row in settings:
+    given = list(settings)
+    of_roce = all(row.word != ON_INFINIBAND for row in given)
+    for row in given:
         for group in groups:
             meaning = group.meaning
             stage, of_linux = meaning.fields.stage, meaning.fields.platform == "linux"
@@ -62,7 +64,7 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
                 meaning.kind is Kind.FAILURE
                 and of_linux
                 and stage in row.stages
-                and _fits(row, meaning)
+                and _fits(row, meaning, of_roce=of_roce)
             ):
                 first = stated(row.label)
                 rest = [each for each in meaning.causes if each.label != row.label]
@@ -106,16 +108,21 @@ def inherit(groups: Sequence[Group], reasons: Collection[str]) -> None:
                 group.is_decided = True
 
 
-def _fits(row: "Setting", meaning: "Meaning") -> bool:
+def _fits(row: "Setting", meaning: "Meaning", *, of_roce: bool) -> bool:
     """It is one of those named already; a device that does not open has too many to name.
 
-    Row 0 fails at RTR by any errno of a way.
+    Row 0 of a port of RoCE fails at RTR by any errno of a way.
     """
     if row.status is not None:
         return meaning.fields.status == row.status
     found = meaning.fields
-    at_rtr = row.word == GID_INDEX_0 and found.stage is Stage.RTR and found.errno in _OF_A_WAY
-    return found.stage is Stage.OPEN or at_rtr or row.label in _labels(meaning)
+    if row.word == GID_INDEX_0 and found.stage is Stage.RTR and not _DLID.search(found.text):
+        return of_roce and (found.errno in _OF_A_WAY or row.label in _labels(meaning))
+    return found.stage is Stage.OPEN or row.label in _labels(meaning)
+
+
+_DLID: Final = late(r"\bd?lid[ =]+(?:0x0*)?[1-9a-f]", re.IGNORECASE)
+"""That of a peer on InfiniBand."""
 
 
 _OF_A_WAY: Final = (ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EINVAL)
@@ -364,8 +371,10 @@ def of_mads(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
 
 
 _OF_MADS: Final = late(
-    r"\b(?:ibwarn|iberror|ibpanic)\b|\bibnetdisc\.c:\d|\bUMAD port\b|\bibdiagnet\b", re.IGNORECASE
+    r"^(?:ibwarn: |\S*ibnetdisc\.c:).*\bcan't open (?:[SG][MS]I )?(?:UMAD|MAD) port \(\(null\)"
+    r"|^\S{0,80}: iberror: failed: (?:Failed to open '\(null\)' port|discover failed)"
 )
+"""infiniband-diags and libibnetdisc, where no device was given."""
 
 
 def listed(groups: Sequence[Group], *, is_active: bool) -> None:

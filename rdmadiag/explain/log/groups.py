@@ -4,6 +4,7 @@ Memory is bounded: so many line numbers and names of each are kept.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,7 @@ from rdmadiag.late import late
 if TYPE_CHECKING:
     from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.meaning import Meaning
+    from rdmadiag.explain.log.outcome import Outcome
 
 MOST_CAUSES: Final = 5
 LINES_KEPT: Final = 10  # numbers of each group's first lines
@@ -147,17 +149,29 @@ _NOT_DONE_WITHOUT: Final = frozenset(
 _IS_ERROR: Final = late(r"\b(?:ERROR|FATAL|CRITICAL)\b|\w(?:Error|Exception):|<error>")
 
 
-def is_lived_through(group: Group) -> bool:
-    """Whether a program that ended well did so in spite of it."""
-    first = [each.label for each in group.meaning.causes[:1]]
-    return first in _WARNED_OF or _LIVED_THROUGH.search(group.text) is not None
+def is_lived_through(group: Group, outcome: "Outcome", went_on: int) -> bool:
+    """Whether what came to its end below it did so in spite of it.
+
+    That a job ended with 0 says nothing of data that a fork may have corrupted.
+    """
+    if _SWEEP.search(group.text):
+        return group.last < outcome.subnet_up
+    if _GIVES_UP.search(group.text):
+        return False
+    first = next((each.label for each in group.meaning.causes), None)
+    ended = max(went_on, outcome.ended_well)
+    if first == "fork-unsafe":
+        return group.last < ended
+    if first == "openib-not-used" or _WITHOUT_IT.search(group.text):
+        return group.last < max(ended, outcome.job_completed)
+    return False
 
 
-_WARNED_OF: Final = (["fork-unsafe"], ["openib-not-used"])
-_LIVED_THROUGH: Final = late(
-    r"\bErrors during initialization\s*$"  # of opensm, until its next sweep
+_SWEEP: Final = late(r"\bErrors during initialization\s*$")  # of opensm
+_GIVES_UP: Final = late(r"\babort|\bfatal\b", re.IGNORECASE)
+_WITHOUT_IT: Final = late(
     # of UCX: memory of GPUs and of this host, where it has a transport of RDMA
-    r"|\btransport '(?:cuda|gdr|rocm|ze|xpmem|cma|knem|sysv|posix|mm|sm)\w*' is not available"
+    r"\btransport '(?:cuda|gdr|rocm|ze|xpmem|cma|knem|sysv|posix|mm|sm)\w*' is not available"
     r".*\b(?:rc|dc|ud)_(?:mlx5|verbs|v|x)\b"
 )
 

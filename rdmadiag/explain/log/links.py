@@ -10,8 +10,9 @@ A link that came up again counts where something else failed soon after it had g
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.kernel_messages import STARTING, Kind, kind_of
@@ -31,6 +32,8 @@ NEVER_UP: Final = "link-never-up"
 FOLLOWS: Final = 120.0
 """Seconds after a link went in which what fails may have failed by that: retries of a queue pair
 take up to a minute (timeout 20, 7 retries), those of a connection another."""
+NEAR: Final = 3600.0
+"""Seconds between two losses of a link that flaps."""
 _MOST: Final = 1024  # links
 _KEPT: Final = 64  # times that each went down
 
@@ -122,6 +125,17 @@ def first_followed(flaps: Iterable[Down], others: Iterable[Other]) -> Down | Non
     """The first of them after which something else failed soon."""
     several = tuple(others)
     return next((each for each in flaps if any(_follows(each, other) for other in several)), None)
+
+
+def is_often(flaps: Sequence[Down]) -> bool:
+    """Whether two of them are near each other, or no clock says that they are not."""
+    return any(
+        one.clock is None
+        or other.clock is None
+        or one.clock[0] != other.clock[0]
+        or other.clock[1] - one.clock[1] <= NEAR
+        for one, other in pairwise(flaps)
+    )
 
 
 def _follows(down: Down, other: Other) -> bool:

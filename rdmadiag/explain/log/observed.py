@@ -10,6 +10,7 @@ from typing import Final
 
 from rdmadiag.explain.log.settings import ON_INFINIBAND, ON_ROCE
 from rdmadiag.explain.log.source import is_manual
+from rdmadiag.explain.pasted.session import hosts_of, parts
 from rdmadiag.late import late
 
 HAS_WORKED: Final = "has-worked"
@@ -21,7 +22,7 @@ RESOLVED: Final = "resolved"
 COMPLAINT: Final = "complaint"
 """Somebody says that it is slower than it should be."""
 LISTED_ETHERNET: Final = "listed-ethernet"
-"""A port of Ethernet is listed that is active, and none of InfiniBand."""
+"""Of one host, all ports that are listed are of Ethernet, and one of them is active."""
 MANUAL: Final = "manual"
 """It is a page of the manual, or has one in it."""
 GID_INDEX_0: Final = "gid-index-0"
@@ -67,7 +68,7 @@ _OBSERVED: Final = {
 _OF_A_RATE: Final = late(
     r"\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
     r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
-    r"|\b\d+ ?% (?:less|slower|lower) than\b"
+    r"|\bgets? (?:~|about )?\d+ ?% (?:less|lower) than\b|\b\d+ ?% slower than\b"
     r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
     r"|\bthe slow(?:est)? (?:one|node|host|pair)\b",
     re.IGNORECASE,
@@ -99,10 +100,21 @@ def _recovers(lines: Sequence[str]) -> bool:
 
 def _lists_ethernet(lines: Sequence[str]) -> bool:
     layers = {found[1].lower() for line in lines if (found := _LAYER.match(line))}
-    return layers == {"ethernet"} and any(map(_ACTIVE.match, lines))
+    if layers != {"ethernet"} or any(map(_OF_INFINIBAND.search, lines)):
+        return False
+    hosts = hosts_of(parts("\n".join(lines)))
+    return hosts < _SEVERAL and any(map(_ACTIVE.match, lines))
 
 
-_LAYER: Final = late(r"\s*[Ll]ink[_ ]layer:\s+(InfiniBand|Ethernet)\s*$", re.IGNORECASE)
+_SEVERAL: Final = 2
+_LAYER: Final = late(r"\s*link[_ ]layer:\s+(InfiniBand|Ethernet)\s*$", re.IGNORECASE)
+_OF_INFINIBAND: Final = late(
+    r"==> ib|\bnetdev ib|\b(?:ib\d+|ib[ps]\d\w*): |link/infiniband|\bIPoIB\b|/IB\b"
+    r"|\b(?:ibnetdiscover|ibdiagnet|sminfo|perfquery|ib\w+) .*(?:-C|-Ca|--Ca|-i) "
+    # a heading, below which another host's lines may stand
+    r"|^\W{0,3}(?:server|client|peer|other|remote|node|host)\w*\W{0,3}$"
+)
+"""Ports or a device that is none of those, or another host."""
 _ACTIVE: Final = late(r"\s*[Ss]tate:\s+(?:Active|PORT_ACTIVE \(4\)|4: ACTIVE)\s*$")
 
 
@@ -122,7 +134,9 @@ _MEASURED: Final = late(
 )
 """The head of a table of what a benchmark of the network has measured."""
 _LABELLED: Final = late(r"\s*[\w-]+: ")  # "ranks: 2, expected 2"
-_PRINTED: Final = late(r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[", re.IGNORECASE)
+_PRINTED: Final = late(
+    r"\bNCCL\b|warn|\bINFO\b|\bepoch\b|\bloss\b|^\W{0,2}\[|\bPASS(?:ED)?\b", re.IGNORECASE
+)
 
 
 _RATE: Final = late(

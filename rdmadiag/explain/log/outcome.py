@@ -41,6 +41,8 @@ class Outcome(NamedTuple):
     nccl_warns: bool = False  # of something else than that the library is missing
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
     ended_well: int = 0  # the last line of a program that says so; what it went by is not shown
+    job_completed: int = 0  # the last line of sacct, where each is of one job that ended with 0
+    subnet_up: int = 0  # of opensm's last sweep, where none after one without errors had some
     benchmarks_others: bool = False  # MPI's low results, where a device has no provider
     is_whole: bool = False
 
@@ -67,13 +69,16 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
     several = list(lines)
     texts = [text for _, text in several]
     tcp = any(map(_NVME_OVER_TCP.search, texts))
+    fails = any(_FAILS.search(text) or ending_of(text) for text in texts)
     return Outcome(
         went_on=_last_result(several),
         other=next((each for each in several if _OTHER.search(each[1])), None),
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
-        ended_well=_last(_ENDED_WELL, several),
+        ended_well=0 if fails else _last(_ENDED_WELL, several),
+        job_completed=0 if fails else _completed(several),
+        subnet_up=_up(several),
         benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and _is_by_others(texts),
     )
 
@@ -105,6 +110,27 @@ def _last(result: "re.Pattern[str]", lines: Iterable[tuple[int, str]]) -> int:
     return found
 
 
+def _completed(lines: Iterable[tuple[int, str]]) -> int:
+    """The last row of sacct; 0 without, or where one is of another job or ended otherwise."""
+    rows = [(number, found) for number, text in lines if (found := _ACCOUNTED.match(text))]
+    well = all(found[2] == "COMPLETED" and found[3] == "0:0" for _, found in rows)
+    return rows[-1][0] if rows and well and len({found[1] for _, found in rows}) == 1 else 0
+
+
+def _up(lines: Iterable[tuple[int, str]]) -> int:
+    up = 0
+    for number, text in lines:
+        if _INITIALIZING.search(text):
+            return 0
+        if (found := _SWEPT.search(text)) is None:
+            continue
+        if found[1]:
+            up = number
+        elif up:
+            return 0
+    return up
+
+
 def _is_of_rdma(text: str) -> bool:
     return _RDMA.search(text) is not None and not _OF_THE_HOST.search(text)
 
@@ -128,11 +154,21 @@ _RESULT: Final = late(
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _ENDED_WELL: Final = late(
-    # GROMACS, HPL, OpenFOAM, Horovod, Quantum ESPRESSO, LAMMPS, WRF, opensm, sacct
+    # GROMACS, HPL, OpenFOAM, Horovod, Quantum ESPRESSO, LAMMPS, WRF
     r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
     r"|^Total img/sec on \d|^ *JOB DONE\.\s*$|^Total wall time: \d+:\d\d|\bSUCCESS COMPLETE WRF\b"
-    r"|\] 0x\w\w -> SUBNET UP\s*$|^\d+(?:_\d+)? +(?:\S+ +){0,4}COMPLETED +0:0\s*$"
 )
+_ACCOUNTED: Final = late(
+    r"^(\d+(?:_\d+)?)(?:\.\S+)? +(?:\S+ +){0,5}?([A-Z_]{6,}\+?)(?: .*?(\d+:\d+))?\s*$"
+)
+"""A row of sacct(1): the job, its state, and what it ended with."""
+_FAILS: Final = late(
+    r"\bFAILED\b|\bFATAL\b|\bABORT(?:ED|ING)?\b|\b(?:will(?: now)? abort|aborts)\b"
+)
+_SWEPT: Final = late(r"-> (?:(SUBNET UP)|Errors during initialization)\s*$")
+"""How a sweep of opensm ends."""
+_INITIALIZING: Final = late(r"\b[Ss]tate:? +(?:\d: )?(?:Init|INIT|PORT_INIT)")
+"""A port that no sweep has configured."""
 _OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
 _ROW: Final = late(r" *\d+((?: +\d+(?:\.\d+)?)+) *$")
 _HAS_NO_PROVIDER: Final = late(r"\bno userspace device-specific driver found\b")
@@ -151,7 +187,8 @@ _ASKS: Final = late(
     r"|\bNCCL_(?:IB_HCA|NET)\b|\bnetwork IB\w* not found\b|/dev/infiniband"
     r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b|/sys/class/infiniband/\w"
     # what a pod is given, what ls lists of /dev/infiniband, and somebody, of his hosts
-    r"|^\s*rdma/[\w.-]+: \"?[1-9]|^uverbs\d+$|\bibstat .{0,60}\b[Aa]ctive\b"
+    r"|^\s*rdma/[\w.-]+:\s+\"?[1-9]|^uverbs\d+$"
+    r"|\bibstat (?:(?!\bno|n't\b|\bwithout\b|\b0\b).){0,60}\b[Aa]ctive\b"
     r"|\b(?:do|does|have|has) (?:(?!not\b|no\b)\w+ ){0,3}ConnectX-?\d"  # somebody, of his hosts
 )
 _WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")

@@ -46,12 +46,18 @@ def is_manual(lines: Sequence[str]) -> bool:
 
 def is_page(lines: Sequence[str]) -> bool:
     """Whether it is a page of the manual and nothing else: headings, and what is indented below."""
-    if not is_manual(lines):
+    if not is_manual(lines) or any(_LOG.search(each.lstrip()) for each in lines):
         return False
-    return all(_IN_A_PAGE.match(each) or each.isupper() for each in lines)
+    return all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in lines)
 
 
 _IN_A_PAGE: Final = late(r"\s*$|\s{3}|[A-Z][\w.-]+\(\d\w?\) ")
+_HEADING: Final = late(
+    r"NAME|SYNOPSIS|CONFIGURATION|DESCRIPTION|OPTIONS|EXIT STATUS|RETURN VALUES?|ERRORS|ENVIRONMENT"
+    r"|FILES|ARGUMENTS|ATTRIBUTES|VERSIONS|STANDARDS|CONFORMING TO|NOTES|BUGS|EXAMPLES?|AUTHORS?"
+    r"|REPORTING BUGS|COPYRIGHT|HISTORY|CAVEATS|SEE ALSO"
+)
+"""Of man-pages(7)."""
 
 
 def is_source(lines: Sequence[str]) -> bool:

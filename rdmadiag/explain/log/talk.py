@@ -79,7 +79,8 @@ _CONNECTS_TO: Final = late(
 _DIED: Final = late(
     rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?(?P<how>Killed|Bus error"
     rb"|Segmentation fault|Illegal instruction|CPU time limit exceeded|Aborted|Hangup"
-    rb"|File size limit exceeded)(?: *\(core dumped\))?"
+    rb"|File size limit exceeded|Alarm clock|(?:Virtual|Profiling) timer expired"
+    rb"|User defined signal [12])(?: *\(core dumped\))?"
     rb"(?: {2,}\S.*)?\s*$"
 )
 # What a batch system says that has done it.
@@ -89,6 +90,11 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"CPU time limit exceeded": ("interrupted",),
     b"File size limit exceeded": ("interrupted",),
     b"Hangup": ("interrupted",),
+    b"Alarm clock": ("interrupted",),
+    b"Virtual timer expired": ("interrupted",),
+    b"Profiling timer expired": ("interrupted",),
+    b"User defined signal 1": ("interrupted",),
+    b"User defined signal 2": ("interrupted",),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
 # Whoever ends a program that hangs leaves it, too: it says less than the others.

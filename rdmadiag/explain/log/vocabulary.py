@@ -246,9 +246,9 @@ AFTERMATH: Final = (
 """What follows a failure, of RDMA or another: never one by itself."""
 STEPS: Final = (
     "local address: ", "remote address: ", "waiting for client to connect", "dual-port  ",
-    "#bytes ", " iters in ", " bytes   xfers ",
+    "#bytes ", " iters in ", " bytes   xfers ", "alarm clock", "user defined signal ",
 )
-"""Of no trouble: how far a test came (explain.log.talk)."""
+"""Of no trouble of RDMA: how far a test came, and what ended it (explain.log.talk)."""
 LINKS: Final = ("link up", "link is up", ": renamed from ", "enabling device (")
 """Of no trouble, beside a word of RDMA: a link that came back, a driver that starts
 (explain.log.links)."""

@@ -38,6 +38,8 @@ _OF_ROCE: Final = late(r"(?:np|rp|roce)_\w")
 """Counters of congestion and of slow restarts, which on a port of RoCE alone are above 0."""
 _OF_ETHERNET: Final = late(r"[rt]x_prio\d_packets$")
 """Counters of ethtool."""
+_OF_INFINIBAND: Final = late(r"(?i:link[_ ]layer:\s+InfiniBand)|link/infiniband|==> ib")
+"""A port of it is listed: which of the counters are its own is not known."""
 _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 """Of PortCounters of InfiniBand: they stay where they cannot rise any more."""
 FEW: Final = 10  # errors of a link, below which nothing is said
@@ -70,10 +72,13 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("pause-storm",), each.line)
         elif _PAUSED.fullmatch(name) and each.is_paused:
             yield Shown(("pause-storm", "slow-path"), each.line)
-    yield from _of_rises(read)
+    lines = (line.text for part in several for line in part.lines)
+    yield from _of_rises(read, has_infiniband=any(map(_OF_INFINIBAND.search, lines)))
 
 
-def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
+def _of_rises(
+    read: Mapping[tuple[str, str, str], _Read], *, has_infiniband: bool
+) -> Iterator[Shown]:
     """Errors and losses, by host, device and name."""
     bad = Counter(
         (host, device)
@@ -82,7 +87,8 @@ def _of_rises(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
     )
     on_roce = {key[:2] for key, each in read.items() if _OF_ROCE.match(key[2]) and each.last}
     of_ethernet = {host for host, _, name in read if _OF_ETHERNET.match(name)}
-    on_roce |= {key[:2] for key in read if key[0] in of_ethernet}
+    if not has_infiniband:
+        on_roce |= {key[:2] for key in read if key[0] in of_ethernet}
     for (host, device, name), each in read.items():
         rise = each.last - each.first
         if _OF_THE_CABLE.fullmatch(name) and rise >= FEW:

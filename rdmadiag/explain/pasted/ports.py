@@ -26,13 +26,19 @@ _SECOND: Final = late(r"f[1-9](?:np\d+)?$|np[1-9]$|d1$")
 _TRANSPORT: Final = late(r"\s*transport:\s+(iWARP|InfiniBand) \(\d\)\s*$")
 _NAMED: Final = late(r"(?:\d+/\d+: )?link (iw|roce|ib)p\d+s\d\S*/\d+ ")
 """Of 60-rdma-persistent-naming.rules."""
-_NETWORK_DIRECT: Final = late(r"\bNetworkDirect Technology\b")
+_HEADS: Final = late(
+    r"\W{0,3}(?:the )?(?:server|client|peer|other|remote)\b.{0,30}:\s*$", re.IGNORECASE
+)
+"""A remark before what was run at the other host."""
+_NETWORK_DIRECT: Final = late(r"\bGet-NetAdapterAdvancedProperty\b.*\bNetworkDirect Technology\b")
+_POWERSHELL: Final = late(r"(?:\[([\w.-]+)\]: )?PS [A-Z]:\\\S*> ")
+_AT_ANOTHER: Final = late(r"(?:\bInvoke-Command (?:-ComputerName )?|-CimSession )([\w.-]+)")
 _VALUES: Final = late(r"\s*Name\s+(?:\w+\s+)*DisplayValue\s*$")
 _TECHNOLOGY: Final = late(r" (iWARP|RoCE)(?:v\d)?\s*$", re.IGNORECASE)
 _TYPE: Final = late(r"\s*(?:\*\s*)?LINK_TYPE_P\d\s+(?:\S+\s+)?(ETH|IB)\(\d\)")
 _SDR: Final = late(r"\s*10(?: Gb/sec \(4X SDR\))?\s*$|.*\(1X ")
 _REFUSED: Final = late(r"\bmulticast join failed for .* status -22\b|\bERR 1B12: ")
-"""By a subnet manager: perhaps since the group has a higher rate."""
+"""By a subnet manager: since the group has a higher rate, where that of the port is so low."""
 _ADAPTER: Final = late(r"MT4\d{3}$")  # of FDR and faster
 _ROCE: Final = late(
     r"link ((?:mlx\d_|bnxt_re|irdma|roce|rocep|rxe)\w*/\d+) state ACTIVE physical_state LINK_UP\s*$"
@@ -92,12 +98,13 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_two_mtus(several)
     yield from _of_guids(several)
     yield from _of_transports(several)
-    is_refused = any(_REFUSED.search(line.text) for part in several for line in part.lines)
+    refused = {part.host for part in several for line in part.lines if _REFUSED.search(line.text)}
     for port in listed:
         rate = port.rate if port.is_active else None
         is_new = rate and (_ADAPTER.match(port.kind) or "SDR" in rate.value)
         if rate and is_new and _SDR.match(rate.value):
-            yield Shown(("cable-or-module", "slow-path"), rate.line, not is_refused)
+            first = ("multicast-refused",) if port.host in refused else ()
+            yield Shown((*first, "cable-or-module", "slow-path"), rate.line)
         if port.layer == "InfiniBand" and port.switched_off:
             yield Shown(("port-down", "link-lost"), port.switched_off.line, False)
     yield from _of_lanes(several)
@@ -199,29 +206,37 @@ def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_links(several: Sequence[Part]) -> Iterator[Shown]:
-    """The same of rdma(8), by the names that udev gives: two lists of one command, two hosts."""
-    kinds: list[tuple[str, Line]] = []
+    """The same of rdma(8), by the names that udev gives, at two hosts."""
+    kinds: dict[tuple[str, str], tuple[str, Line]] = {}
+    heading = ""
     for part in several:
         rows = [(found[1], line) for line in part.lines if (found := _NAMED.match(line.text))]
-        if part.command.split()[:2] == ["rdma", "link"] and len({kind for kind, _ in rows}) == 1:
-            kinds.append(rows[0])
-    if {kind for kind, _ in kinds} == {"iw", "roce"}:
-        yield Shown(("link-layers-differ", "no-path"), dict(kinds)["iw"])
+        is_list = part.command in ("rdma link", "rdma link show")
+        if is_list and len({kind for kind, _ in rows}) == 1:
+            kinds[part.host, heading] = rows[0]
+        elif is_list:
+            return
+        heading = next((e.text for e in part.lines[-1:] if _HEADS.match(e.text)), heading)
+    if {kind for kind, _ in kinds.values()} == {"iw", "roce"}:
+        yield Shown(("link-layers-differ", "no-path"), dict(kinds.values())["iw"])
 
 
 def _of_windows(several: Sequence[Part]) -> Iterator[Shown]:
-    """NetworkDirect Technology of Get-NetAdapterAdvancedProperty, in two tables."""
-    lines = [line for part in several for line in part.lines]
-    if not any(_NETWORK_DIRECT.search(line.text) for line in lines):
-        return
-    tables: list[list[tuple[str, Line]]] = []
-    for line in lines:
-        if _VALUES.match(line.text):
-            tables.append([])
-        elif tables and (found := _TECHNOLOGY.search(line.text)):
-            tables[-1].append((found[1].lower(), line))
-    kinds = [rows[0] for rows in tables if rows and len({kind for kind, _ in rows}) == 1]
-    if {kind for kind, _ in kinds} == {"iwarp", "roce"}:
+    """NetworkDirect Technology of Get-NetAdapterAdvancedProperty, here and at another computer."""
+    tables: dict[str, list[tuple[str, Line]]] = {}
+    asked = is_row = False
+    where = ""
+    for line in (line for part in several for line in part.lines):
+        if found := _POWERSHELL.match(line.text):
+            asked, is_row = _NETWORK_DIRECT.search(line.text) is not None, False
+            there = _AT_ANOTHER.search(line.text)
+            where = found[1] or (there[1] if there else "")
+        elif _VALUES.match(line.text):
+            is_row = asked
+        elif is_row and (found := _TECHNOLOGY.search(line.text)):
+            tables.setdefault(where.lower(), []).append((found[1].lower(), line))
+    kinds = [rows[0] for rows in tables.values() if len({kind for kind, _ in rows}) == 1]
+    if len(kinds) == len(tables) and {kind for kind, _ in kinds} == {"iwarp", "roce"}:
         yield Shown(("link-layers-differ", "no-path"), dict(kinds)["iwarp"])
 
 

@@ -207,6 +207,9 @@ def test_a_line_of_rping_alone_is_marked_by_no_launcher() -> None:
         ("batch: the job has ended, 1 process of it is killed\n", "interrupted"),
         ("run.sh: line 7:  812 Killed                  ib_send_bw -d mlx5_0\n", "interrupted"),
         ("CPU time limit exceeded (core dumped)\n", "interrupted"),
+        ("Alarm clock\n", "interrupted"),
+        ("job.sh: line 9: 4711 Profiling timer expired  ib_send_bw\n", "interrupted"),
+        ("User defined signal 1\n", "interrupted"),
         ("Segmentation fault\n", "provider-fault"),
     ],
 )
@@ -269,6 +272,22 @@ def test_else_the_other_end_has_not_ended_without_a_word(right: str) -> None:
 def test_where_one_was_not_started_the_other_waits_for_it(line: str, other: str) -> None:
     assert told(line, other)[:2] == ("left.log", "program-not-started")
     assert told(other, line)[:2] == ("right.log", "program-not-started")
+
+
+TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    '  File "/usr/bin/ib_send_bw", line 3, in <module>\n'
+    '    settings = json.load(open("/tmp/settings.json"))\n'
+    + 5
+    * '  File "/usr/lib/python3.11/json/decoder.py", line 353, in raw_decode\n    obj = scan(s)\n'
+    + "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 4\n"
+)
+
+
+@pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
+def test_a_script_that_ends_by_a_fault_of_its_own_has_started_nothing(other: str) -> None:
+    assert told(TRACEBACK, other)[:2] == ("left.log", "program-not-started")
+    assert told(other, TRACEBACK)[:2] == ("right.log", "program-not-started")
 
 
 ASKED_BY_BASH = (

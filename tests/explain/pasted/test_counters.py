@@ -106,6 +106,8 @@ def test_packets_out_of_order_beside_counters_of_ethernet_are_losses_where_it_is
     ethernet = f"{ON_N1}ethtool -S ens1\n     rx_prio0_packets: 88120938471\n"
     assert first(row.format(918827)) is None
     assert first(row.format(99_999) + ethernet) is None
+    listed = "\t\tLink layer: InfiniBand\n"
+    assert first(row.format(918827) + ethernet + listed) is None
     (found,) = shown(row.format(918827) + ethernet)
     assert (found.causes[0], found.is_certain, found.if_slow) == (
         "traffic-not-lossless",

@@ -105,28 +105,40 @@ def test_a_device_without_a_guid_whose_port_is_down() -> None:
     assert first(rows.format(0, "Active")) is None
 
 
-def test_two_lists_of_devices_of_which_one_has_iwarp_alone() -> None:
+def test_two_hosts_of_which_one_has_iwarp_alone() -> None:
     listed = "{}rdma link\nlink {}p24s0f0/1 state ACTIVE physical_state LINK_UP netdev eth2\n"
-    iwarp, roce = listed.format(ON_N1, "iw"), listed.format("# ", "roce")
+    iwarp, roce = listed.format(ON_N1, "iw"), listed.format(ON_N2, "roce")
     assert first(iwarp + listed.format(ON_N2, "iw")) is None
     assert first(iwarp + roce) == ("link-layers-differ", 2, True)
+    assert first(iwarp + "\nserver:\n" + listed.format("# ", "roce")) is not None
+    assert first(iwarp + listed.format(ON_N1, "roce")) is None  # the driver was loaded anew
+    one = "{}rdma link show {}p24s0f0/1\nlink {}p24s0f0/1 state ACTIVE netdev eth2\n"
+    assert first(one.format(ON_N1, "iw", "iw") + one.format(ON_N2, "roce", "roce")) is None
     both = iwarp + "link rocep9s0/1 state ACTIVE physical_state LINK_UP netdev eth3\n"
     assert first(both) is None
     assert first(both + roce) is None
 
 
-def test_two_tables_of_windows_of_which_one_has_iwarp_alone() -> None:
+def test_two_computers_of_windows_of_which_one_has_iwarp_alone() -> None:
+    get = 'Get-NetAdapterAdvancedProperty -DisplayName "NetworkDirect Technology"'
     head = "Name        DisplayName              DisplayValue\n"
     rows = "SLOT 3 P1   NetworkDirect Technology {}\nSLOT 3 P2   NetworkDirect Technology {}\n"
-    iwarp, roce = head + rows.format("iWarp", "iWARP"), head + rows.format("RoCEv2", "RoCE")
-    assert first(iwarp + iwarp) is None
-    assert first(iwarp + roce) == ("link-layers-differ", 2, True)
-    assert first(iwarp + head + rows.format("RoCEv2", "iWarp")) is None
-    assert first(head + rows.format("RoCEv2", "iWarp")) is None
+    here = f"PS C:\\> {get}\n{head}"
+    there = f"PS C:\\> Invoke-Command FS01 {{{{ {get} }}}}\n{head}".format()
+    iwarp, roce = rows.format("iWarp", "iWARP"), rows.format("RoCEv2", "RoCE")
+    assert first(here + iwarp + there + iwarp) is None
+    assert first(here + iwarp + there + roce) == ("link-layers-differ", 3, True)
+    assert first(here + iwarp + f"[FS01]: {here}" + roce) == ("link-layers-differ", 3, True)
+    assert first(here + iwarp + here + roce) is None  # it was set anew
+    assert first(here + iwarp + there + rows.format("RoCEv2", "iWarp")) is None
+    assert first(here.replace("Technology", "Functionality") + iwarp + there + roce) is None
 
 
-def test_a_slow_link_is_not_first_where_the_subnet_manager_refuses_a_group() -> None:
+def test_a_slow_link_is_why_the_subnet_manager_refuses_a_group() -> None:
     slow = f"{ON_N1}ibstat\n{ibstat(rate='10')}"
-    refused = "ib0: multicast join failed for ff12:401b:ffff:0:0:0:ffff:ffff, status {}\n"
-    assert first(refused.format(-110) + slow) == ("cable-or-module", 8, True)
-    assert first(refused.format(-22) + slow) == ("cable-or-module", 8, False)
+    join = "ib0: multicast join failed for ff12:401b:ffff:0:0:0:ffff:ffff, status {}"
+    refused = f"{ON_N1}dmesg\n{join}\n"
+    assert first(refused.format(-110) + slow) == ("cable-or-module", 9, True)
+    assert first(refused.format(-22) + slow) == ("multicast-refused", 9, True)
+    elsewhere = refused.replace(ON_N1, ON_N2)
+    assert first(elsewhere.format(-22) + slow) == ("cable-or-module", 9, True)

@@ -237,6 +237,7 @@ def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
 
 
 @pytest.mark.other_kernels(0)
+@pytest.mark.sampled(2)
 def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     port: Port, attempts: Attempts, run: Run
 ) -> None:
@@ -375,6 +376,7 @@ def test_the_node_of_the_connection_manager_is_closed_or_gone(
     assert [each["call"] for each in document["steps"]] == [f"open {node}"]
 
 
+@pytest.mark.sampled(2)
 def test_the_module_of_the_connection_manager_is_never_asked_for(
     port: Port, rdmadiag: Any, tmp_path: Any
 ) -> None:

@@ -62,6 +62,7 @@ def test_each_cell_that_it_can_is_connected_and_verified_and_nothing_is_left(
 
 
 @pytest.mark.other_kernels(2)
+@pytest.mark.sampled(2)
 def test_two_processes_try_what_both_name(port: Port, attempts: Attempts) -> None:  # noqa: F811
     only = "--only=send,write,read"
     started = {"deadline": SECONDS, "command": "exercise"}

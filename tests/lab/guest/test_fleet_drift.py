@@ -55,6 +55,7 @@ def test_what_is_changed_on_a_live_host_is_drift_and_keeps_its_stacks_from_the_o
     assert {each["odd"][0]["nodes"] for each in merged["drift"]} == {"n4"}
 
 
+@pytest.mark.long
 def test_a_history_says_what_changed_before_a_live_host_broke(
     rxe_pair: object, rdmadiag_json: Call, tmp_path: Path
 ) -> None:

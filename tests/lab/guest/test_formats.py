@@ -64,6 +64,7 @@ class TestHealthy:
             ("gids --nonsense", ["error"]),
         ],
     )
+    @pytest.mark.sampled(2)
     def test_jq_reads_every_document(
         self,
         command: str,
@@ -135,6 +136,7 @@ class TestHealthy:
         assert re.search(r"Expectations: (\d+) of \1 met\.", out)
 
     @pytest.mark.parametrize("name", sorted(command_lines()))
+    @pytest.mark.sampled(2)
     def test_what_deployments_run(
         self, name: str, rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, tmp_path: Path
     ) -> None:

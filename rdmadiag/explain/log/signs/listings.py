@@ -53,12 +53,14 @@ SIGNS: Final = (
         r"|^(?:\d+/\d+: )?(?:link )?\w+/\d+:? .{0,160}\bsm_lid 0\b.{0,40}\bstate (?:init|armed)\b",
         ("no-subnet-manager",),
     ),
-    # ibqueryerrors, of what is over its thresholds
+    # ibqueryerrors, of a port: a host that was rebooted leaves a few
     sign(
         "link-errors-listed",
         Kind.FAILURE,
         None,
-        r"\[(?:LinkDownedCounter|LinkErrorRecoveryCounter) == [1-9]",
+        r"^(?!.*\bport all: ).*\["
+        r"(?:linkerrorrecoverycounter == \d{2,}|linkdownedcounter == (?:[5-9]\d|\d{3,})"
+        r"|symbolerrorcounter == 65535\].{0,200}\[(?:linkerror|linkdowned|portrcverrors))",
         ("cable-or-module", "link-flaps", "link-lost"),
     ),
     sign(
