@@ -282,8 +282,12 @@ def test_another_programs_listener_is_reached_up_to_established(
         ended = attempts.start(*port.options, f"{port.address}:{command[-1]}").end()
         server.terminate()
         server.communicate()
-    assert ended.result() == (2, "peer_refused", "establish")
-    assert events(ended)[-1] == ("local", "establish", "established")
+    # What ucmatose sends meets no receive: iWARP has no RNR, and siw may end the connection first.
+    ended_by_siw = ("cm_event", "call_failed") if port.kind == "siw" else ()
+    code, outcome, stage = ended.result()
+    assert (code, stage) == (2, "establish")
+    assert outcome in ("peer_refused", *ended_by_siw)
+    assert ("local", "establish", "established") in events(ended)
     assert ended.document["teardown"] == "clean"
 
 
