@@ -72,23 +72,6 @@ def test_what_a_page_of_the_manual_says_of_failures_is_none() -> None:
     assert causes(page + errors) == []
 
 
-def test_tools_of_mads_fail_on_ethernet_as_they_should() -> None:
-    tool = "ibwarn: [4] mad_rpc_open_port: can't open UMAD port ((null):0)\n"
-    port = "\t\tState: {}\n\t\tLink layer: {}\n"
-    assert causes(tool)
-    assert causes(tool + port.format("Active", "Ethernet")) == []
-    assert causes(tool + port.format("Active", "InfiniBand"))
-    assert causes(tool + port.format("Down", "Ethernet"))
-    ethernet = port.format("Active", "Ethernet")
-    assert causes(tool + ethernet + port.format("Down", "InfiniBand"))
-    assert causes(tool + ethernet + "mlx5_1 port 1 ==> ib0 (Up)\n")
-    assert causes(f"[root@n1 ~]# ibstat\n{ethernet}[root@n2 ~]# sminfo\n{tool}")
-    assert causes(tool.replace("(null)", "mlx5_1") + ethernet)
-    failed = "rdma_app: ibv_open_device(mlx5_0) failed, run ibdiagnet to see why\n"
-    assert causes(failed + ethernet)
-    assert causes(tool + failed + ethernet)
-
-
 def test_a_path_mtu_that_is_lowered_is_why_where_somebody_says_that_it_is_slow() -> None:
     lowered = (
         "Requested mtu is higher than active mtu \nChanging to active mtu - 3\n"

@@ -110,6 +110,12 @@ UNUSED = "WARNING: There was an error initializing an OpenFabrics device."
         (("440121_1      COMPLETED      0:0 ", "440121_2      COMPLETED      0:0 "), False),
         (("440121        TIMEOUT", "440121        COMPLETED      0:0 "), False),
         (("440121        COMPLETED      0:9 ",), False),
+        (("440121+0      COMPLETED      0:0 ", "440121+1      TIMEOUT        0:0 "), False),
+        (("Submitted batch job 440120", "440121        COMPLETED      0:0 "), False),
+        (
+            ("440120  gpu  job  user  R  0:41  2  n[1-2]", "440121        COMPLETED      0:0 "),
+            False,
+        ),
     ],
 )
 def test_a_job_ended_well_where_all_rows_of_sacct_say_so_of_one(
@@ -133,7 +139,7 @@ BY_SOCKETS = "n1:7:9 [0] NCCL INFO Using network Socket"
         '      rdma/hca_shared_devices_a: "1"',
         "      rdma/hca_shared_devices_a:  1",
         "uverbs0",
-        "ibstat on the host shows all 8 ports Active 400",
+        "ibstat on the node shows all 8 ports Active 400",
         (
             "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 "
             "(supports 1 to 1) for device /sys/class/infiniband/rdma0"
@@ -163,6 +169,9 @@ def test_a_transport_of_gpus_alone_is_lived_without_where_the_job_ends_well() ->
     assert explained(gpus, "440121        FAILED      1:0 ").first
     assert explained(rdma, ended).first
     assert explained(lacks.format("cuda_ipc", "cma"), ended).first
+    gave_up = "[n1:02211] pml_ucx.c:313  Error: Failed to create UCP worker"
+    assert explained(gpus, gave_up, ended).first
+    assert explained(gpus, gave_up, RESULTS[0]).first
 
 
 def test_errors_of_a_sweep_of_opensm_are_over_when_the_subnet_is_up() -> None:
@@ -172,6 +181,10 @@ def test_errors_of_a_sweep_of_opensm_are_over_when_the_subnet_is_up() -> None:
     assert explained(swept, up).first is None
     assert explained(up, swept).first
     assert explained(swept, up, swept, up).first
+    assert explained(up.replace("03:12", "01:12"), swept, up, up).first is None
+    assert explained(swept.replace("Aug 27", "Aug 28"), up).first  # of another day
+    assert explained(swept, "[root@sm2 ~]# tail -1 opensm.log", up).first
+    assert explained(swept, up, "leaf1 17[ ] ==( Initialize/  LinkUp)==> node7").first
     assert explained(swept, up, "        State: Initializing").first
     assert explained(UNUSED, up).first
 

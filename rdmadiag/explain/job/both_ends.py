@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
-from rdmadiag.explain.job.part import OF_A_START, OF_A_TRACEBACK, TEXT_KEPT, Occurrence, Part
-from rdmadiag.explain.log.endings import NOT_STARTED, is_own_fault
+from rdmadiag.explain.job.part import OF_A_START, TEXT_KEPT, Occurrence, Part
+from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
 from rdmadiag.frozen import dataclass
@@ -206,8 +206,12 @@ def _own_failure(part: Part) -> Occurrence | None:
 def _not_started(part: Part, other: Part) -> Compared | None:
     """Of one program there is only why it was not started, and the other end waited for it."""
     end = part.end
-    most = OF_A_TRACEBACK if end is not None and is_own_fault(end.text) else OF_A_START
-    if part.lines > most or _failed(part) or part.talk.reached is not Reached.NOTHING:
+    if _failed(part) or part.talk.reached is not Reached.NOTHING:
+        return None
+    if part.is_a_traceback and other.talk.reached in (Reached.WAITING, Reached.OWN_END):
+        assert end is not None
+        return None if _failed(other) else Compared(part, part.ended_by_itself(end), (), ())
+    if part.lines > OF_A_START:
         return None
     if end is not None and NOT_STARTED.search(end.text):
         has_met_it = other.talk.reached is not Reached.NOTHING or _failed(other)
@@ -231,7 +235,7 @@ def _something_else(part: Part, other: Part) -> Compared | None:
         f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}",
         f"{other.where}: it waits for its client: {other.talk.text}",
     )
-    if _REFUSES.search(line.text) or is_own_fault(line.text):
+    if _REFUSES.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
     if seen is None or reached is not Reached.WAITING or not _SAYS_NOTHING.match(line.text):

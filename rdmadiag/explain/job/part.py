@@ -23,9 +23,16 @@ from rdmadiag.explain.job.writers import (
     unmarked,
     writer_of,
 )
-from rdmadiag.explain.log.endings import End, Ending, end_of, last_message, numbered
+from rdmadiag.explain.log.endings import (
+    End,
+    Ending,
+    end_of,
+    is_own_fault,
+    last_message,
+    numbered,
+)
 from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.kind import NOT_STARTED, Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
@@ -60,7 +67,7 @@ MOST_SIGHTINGS: Final = 4_000  # of one file
 MOST_WRITERS: Final = 100_000
 REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
-OF_A_TRACEBACK: Final = 40  # lines of a script whose own fault ended it before it started one
+OF_A_TRACEBACK: Final = 40  # lines
 OF_A_START: Final = 5  # lines of a shell, or of a script, whose program was not started
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
 
@@ -119,6 +126,7 @@ class Part:
     last: Stamp | None = None  # of the last line that has one
     end: End | None = None  # how a program ended that failed, by the end of the file
     last_line: End | None = None  # the last that is not blank, of a file of a few lines
+    is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
     talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
     @property
@@ -144,6 +152,15 @@ class Part:
         found = fields(end.text)
         causes, look = all_stated((NOT_STARTED,)), remedy(NOT_STARTED, found.platform)
         meaning = Meaning(Kind.FAILURE, NOT_STARTED, found, causes, look)
+        return Occurrence(
+            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
+        )
+
+    def ended_by_itself(self, end: End) -> Occurrence:
+        """That the program ended by a fault of its own, which the line names."""
+        found = replace(fields(end.text), errno=None, status=None, stage=None)
+        causes, look = all_stated((PROGRAM_ERROR,)), remedy(PROGRAM_ERROR, found.platform)
+        meaning = Meaning(Kind.FAILURE, PROGRAM_ERROR, found, causes, look)
         return Occurrence(
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
@@ -212,6 +229,12 @@ class Collecting:
             rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
             text = b"\n".join(rows)
         self.part.end = end_of(text, lines) or last_message(text, lines)
+        end = self.part.end
+        if end and lines <= OF_A_TRACEBACK and is_own_fault(end.text):
+            last = max(n for n, line in numbered(text, lines) if line.strip())
+            begins = text.lstrip().startswith(b"Traceback (most recent call last):")
+            is_own = begins and last == end.number and "AssertionError" not in end.text
+            self.part.is_a_traceback = is_own
         if lines <= OF_A_START:
             several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
             self.part.last_line = max(several, key=lambda each: each.number, default=None)

@@ -119,6 +119,8 @@ class Collector:
     def __init__(self) -> None:
         self.whole = ""
         """All of a short log."""
+        self.is_of_ethernet = False
+        """It is a session on one host, of whose RDMA ports all are of Ethernet."""
         self.is_page = False
         """It is a page of the manual, in which no program has printed what it names."""
         self._around: list[bytes] = []  # what stands around the first lines that were taken
@@ -447,7 +449,7 @@ class Collector:
             groups += words
         seen = observed(self.whole)
         groups = with_observed(groups, seen)
-        groups = of_mads(groups, seen)
+        groups = of_mads(groups) if self.is_of_ethernet else groups
         given = {**self._settings, **{row.word: row for row in SETTINGS if row.word in seen}}
         weigh(groups, given.values())
         said = reason.causes[:1] if reason else ()

@@ -29,7 +29,6 @@ from rdmadiag.explain.log.observed import (
     COMPLAINT,
     GID_INDEX_0,
     HAS_WORKED,
-    LISTED_ETHERNET,
     MANUAL,
     RECOVERS,
     RESOLVED,
@@ -356,10 +355,10 @@ def _is_of_the_slot(group: Group) -> bool:
     return [each.label for each in group.meaning.causes[:1]] == ["pcie-link-narrow"]
 
 
-def of_mads(groups: Sequence[Group], seen: Collection[str]) -> list[Group]:
-    """Tools of InfiniBand's management have nothing to open on ports of Ethernet: one note."""
+def of_mads(groups: Sequence[Group]) -> list[Group]:
+    """Tools of InfiniBand's management, on a host of Ethernet: nothing to open, and one note."""
     tools = [each for each in groups if _OF_MADS.search(each.text)]
-    if LISTED_ETHERNET not in seen or not tools:
+    if not tools:
         return list(groups)
     first, *others = tools
     first.meaning = replace(first.meaning, kind=Kind.NOTE, what=NO_MADS, causes=())

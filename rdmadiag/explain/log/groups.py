@@ -160,11 +160,11 @@ def is_lived_through(group: Group, outcome: "Outcome", went_on: int) -> bool:
         return False
     first = next((each.label for each in group.meaning.causes), None)
     ended = max(went_on, outcome.ended_well)
-    if first == "fork-unsafe":
-        return group.last < ended
-    if first == "openib-not-used" or _WITHOUT_IT.search(group.text):
+    if _WITHOUT_IT.search(group.text):
+        return group.last < max(outcome.ended_well, outcome.job_completed)
+    if first == "openib-not-used":
         return group.last < max(ended, outcome.job_completed)
-    return False
+    return first == "fork-unsafe" and group.last < ended
 
 
 _SWEEP: Final = late(r"\bErrors during initialization\s*$")  # of opensm

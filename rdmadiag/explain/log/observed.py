@@ -10,7 +10,6 @@ from typing import Final
 
 from rdmadiag.explain.log.settings import ON_INFINIBAND, ON_ROCE
 from rdmadiag.explain.log.source import is_manual
-from rdmadiag.explain.pasted.session import hosts_of, parts
 from rdmadiag.late import late
 
 HAS_WORKED: Final = "has-worked"
@@ -21,8 +20,6 @@ RESOLVED: Final = "resolved"
 """rdma_cm has found a neighbour and a path."""
 COMPLAINT: Final = "complaint"
 """Somebody says that it is slower than it should be."""
-LISTED_ETHERNET: Final = "listed-ethernet"
-"""Of one host, all ports that are listed are of Ethernet, and one of them is active."""
 MANUAL: Final = "manual"
 """It is a page of the manual, or has one in it."""
 GID_INDEX_0: Final = "gid-index-0"
@@ -98,26 +95,6 @@ def _recovers(lines: Sequence[str]) -> bool:
     return 3 in steps.values()
 
 
-def _lists_ethernet(lines: Sequence[str]) -> bool:
-    layers = {found[1].lower() for line in lines if (found := _LAYER.match(line))}
-    if layers != {"ethernet"} or any(map(_OF_INFINIBAND.search, lines)):
-        return False
-    hosts = hosts_of(parts("\n".join(lines)))
-    return hosts < _SEVERAL and any(map(_ACTIVE.match, lines))
-
-
-_SEVERAL: Final = 2
-_LAYER: Final = late(r"\s*link[_ ]layer:\s+(InfiniBand|Ethernet)\s*$", re.IGNORECASE)
-_OF_INFINIBAND: Final = late(
-    r"==> ib|\bnetdev ib|\b(?:ib\d+|ib[ps]\d\w*): |link/infiniband|\bIPoIB\b|/IB\b"
-    r"|\b(?:ibnetdiscover|ibdiagnet|sminfo|perfquery|ib\w+) .*(?:-C|-Ca|--Ca|-i) "
-    # a heading, below which another host's lines may stand
-    r"|^\W{0,3}(?:server|client|peer|other|remote|node|host)\w*\W{0,3}$"
-)
-"""Ports or a device that is none of those, or another host."""
-_ACTIVE: Final = late(r"\s*[Ss]tate:\s+(?:Active|PORT_ACTIVE \(4\)|4: ACTIVE)\s*$")
-
-
 def _of_which(line: str) -> str:
     found = _CONNECTION.search(line)
     return found[0].split()[-1] if found else ""
@@ -164,5 +141,5 @@ def observed(text: str) -> frozenset[str]:
         found -= {COMPLAINT}
     else:
         found |= {COMPLAINT}
-    whole = {MANUAL: is_manual, RECOVERS: _recovers, LISTED_ETHERNET: _lists_ethernet}
+    whole = {MANUAL: is_manual, RECOVERS: _recovers}
     return frozenset(found) | {word for word, holds in whole.items() if holds(lines)}

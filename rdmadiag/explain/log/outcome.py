@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
     ended_well: int = 0  # the last line of a program that says so; what it went by is not shown
     job_completed: int = 0  # the last line of sacct, where each is of one job that ended with 0
-    subnet_up: int = 0  # of opensm's last sweep, where none after one without errors had some
+    subnet_up: int = 0  # of the last sweep of one opensm, where those with errors are over
     benchmarks_others: bool = False  # MPI's low results, where a device has no provider
     is_whole: bool = False
 
@@ -112,23 +112,31 @@ def _last(result: "re.Pattern[str]", lines: Iterable[tuple[int, str]]) -> int:
 
 def _completed(lines: Iterable[tuple[int, str]]) -> int:
     """The last row of sacct; 0 without, or where one is of another job or ended otherwise."""
-    rows = [(number, found) for number, text in lines if (found := _ACCOUNTED.match(text))]
+    several = list(lines)
+    rows = [(number, found) for number, text in several if (found := _ACCOUNTED.match(text))]
     well = all(found[2] == "COMPLETED" and found[3] == "0:0" for _, found in rows)
-    return rows[-1][0] if rows and well and len({found[1] for _, found in rows}) == 1 else 0
+    if not rows or not well or any(_NOT_ENDED.search(text) for _, text in several):
+        return 0
+    jobs = {found[1] for _, found in rows}
+    jobs |= {each for _, text in several for each in _JOB.findall(text)}
+    return rows[-1][0] if len(jobs) == 1 else 0
 
 
 def _up(lines: Iterable[tuple[int, str]]) -> int:
-    up = 0
+    """Where as many sweeps without errors stand below the last one with some as had any."""
+    errors = ups = last = 0
+    clock = ""
     for number, text in lines:
-        if _INITIALIZING.search(text):
+        row = _OF_OPENSM.match(text)
+        if _INITIALIZING.search(text) or (errors and ups < errors and not row):
             return 0
-        if (found := _SWEPT.search(text)) is None:
+        if row is None or (found := _SWEPT.search(text)) is None:
             continue
-        if found[1]:
-            up = number
-        elif up:
+        if row[1] < clock:  # of another subnet manager, or of another day
             return 0
-    return up
+        clock = row[1]
+        errors, ups, last = (errors, ups + 1, number) if found[1] else (errors + 1, 0, 0)
+    return last if ups >= errors else 0
 
 
 def _is_of_rdma(text: str) -> bool:
@@ -159,15 +167,28 @@ _ENDED_WELL: Final = late(
     r"|^Total img/sec on \d|^ *JOB DONE\.\s*$|^Total wall time: \d+:\d\d|\bSUCCESS COMPLETE WRF\b"
 )
 _ACCOUNTED: Final = late(
-    r"^(\d+(?:_\d+)?)(?:\.\S+)? +(?:\S+ +){0,5}?([A-Z_]{6,}\+?)(?: .*?(\d+:\d+))?\s*$"
+    r"^(\d+(?:[_+]\d+)?)(?:\.\S+)? +(?:\S+ +){0,5}?([A-Z_]{6,}\+?)"
+    r"(?: .{0,200}?(?<!\d)(\d{1,6}:\d{1,3}))?\s*$"
 )
 """A row of sacct(1): the job, its state, and what it ended with."""
+_NOT_ENDED: Final = late(
+    r"\b(?:RUNNING|PENDING|TIMEOUT|CANCELLED|NODE_FAIL|OUT_OF_ME\w*|PREEMPTED|BOOT_FAIL|DEADLINE)\b"
+    r"|^\s*\d{2,}(?:_\S+)? +\S+ +\S+ +\S+ +(?:R|PD|CG|S) "  # of squeue(1)
+)
+_JOB: Final = late(
+    r"(?:\bSubmitted batch job |\bslurm-|\bStepId=|\bJobId=|\bjob |\bsacct .{0,40}?-j ?)"
+    r"(\d{2,}(?:[_+]\d+)?)"
+)
 _FAILS: Final = late(
     r"\bFAILED\b|\bFATAL\b|\bABORT(?:ED|ING)?\b|\b(?:will(?: now)? abort|aborts)\b"
+    r"|\bUCX +ERROR\b|\bpml_ucx\.c:\d+ +Error\b"
 )
 _SWEPT: Final = late(r"-> (?:(SUBNET UP)|Errors during initialization)\s*$")
 """How a sweep of opensm ends."""
-_INITIALIZING: Final = late(r"\b[Ss]tate:? +(?:\d: )?(?:Init|INIT|PORT_INIT)")
+_OF_OPENSM: Final = late(r"(\w{3} [\d ]\d \d\d:\d\d:\d\d \d+) \[\w+\] 0x\w\w -> ")
+_INITIALIZING: Final = late(
+    r"\b[Ss]tate:?[ .]+(?:\d: )?(?:Init|INIT|PORT_INIT)|\bInitialize/|\bLinkState:\.+Init"
+)
 """A port that no sweep has configured."""
 _OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
 _ROW: Final = late(r" *\d+((?: +\d+(?:\.\d+)?)+) *$")
@@ -188,7 +209,7 @@ _ASKS: Final = late(
     r"|\bNET/IB : Using \[0\]\w|\bGDRDMA\b|/sys/class/infiniband/\w"
     # what a pod is given, what ls lists of /dev/infiniband, and somebody, of his hosts
     r"|^\s*rdma/[\w.-]+:\s+\"?[1-9]|^uverbs\d+$"
-    r"|\bibstat (?:(?!\bno|n't\b|\bwithout\b|\b0\b).){0,60}\b[Aa]ctive\b"
+    r"|\bibstat (?:(?!\bno\b|\bnot\b|\bnone\b|n't\b|\bwithout\b|\b0\b).){0,60}\b[Aa]ctive\b"
     r"|\b(?:do|does|have|has) (?:(?!not\b|no\b)\w+ ){0,3}ConnectX-?\d"  # somebody, of his hosts
 )
 _WARNS: Final = late(r"\bNCCL WARN (?!Failed to open libibverbs|Missing \")")

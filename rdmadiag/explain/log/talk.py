@@ -90,11 +90,13 @@ _OF_SIGNAL: Final[dict[bytes, Labels]] = {
     b"CPU time limit exceeded": ("interrupted",),
     b"File size limit exceeded": ("interrupted",),
     b"Hangup": ("interrupted",),
-    b"Alarm clock": ("interrupted",),
-    b"Virtual timer expired": ("interrupted",),
-    b"Profiling timer expired": ("interrupted",),
-    b"User defined signal 1": ("interrupted",),
-    b"User defined signal 2": ("interrupted",),
+    **dict.fromkeys(
+        (
+            *(b"Alarm clock", b"Virtual timer expired", b"Profiling timer expired"),
+            *(b"User defined signal 1", b"User defined signal 2"),
+        ),
+        ("interrupted", "no-path", "peer-gone"),  # what hangs is often ended so
+    ),
 }
 _CRASHED: Final[Labels] = ("provider-fault",)
 # Whoever ends a program that hangs leaves it, too: it says less than the others.

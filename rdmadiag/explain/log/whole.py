@@ -24,6 +24,7 @@ from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
 from rdmadiag.explain.log.source import is_page, is_source
 from rdmadiag.explain.log.trouble import may_tell, names_rdma
+from rdmadiag.explain.pasted.ethernet import is_of_ethernet
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
@@ -48,9 +49,11 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     _take_bare(collector, text)
     lines = lines_of(text)
     collector.whole = "\n".join(line for _, line in lines)
-    if is_page(text.decode("utf-8", "replace").splitlines()):
+    read = text.decode("utf-8", "replace")
+    if is_page(read.splitlines()):
         collector.forget_all()
         return
+    collector.is_of_ethernet = bool(lines) and is_of_ethernet(read)
     if not lines or not needs_look(collector, lines):
         return
     said = [line for _, line in lines]

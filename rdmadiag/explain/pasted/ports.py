@@ -27,14 +27,21 @@ _TRANSPORT: Final = late(r"\s*transport:\s+(iWARP|InfiniBand) \(\d\)\s*$")
 _NAMED: Final = late(r"(?:\d+/\d+: )?link (iw|roce|ib)p\d+s\d\S*/\d+ ")
 """Of 60-rdma-persistent-naming.rules."""
 _HEADS: Final = late(
-    r"\W{0,3}(?:the )?(?:server|client|peer|other|remote)\b.{0,30}:\s*$", re.IGNORECASE
+    r"\W{0,3}(?:the )?(?:server|client|peer|remote|other (?:host|node|end|side|machine))\b"
+    r".{0,20}:\s*$",
+    re.IGNORECASE,
 )
 """A remark before what was run at the other host."""
+_CHANGED: Final = late(
+    r"\b(?:modprobe|rmmod|insmod|reboot|Set-NetAdapter\w+)\b|\bdevlink .*\bset\b"
+)
 _NETWORK_DIRECT: Final = late(r"\bGet-NetAdapterAdvancedProperty\b.*\bNetworkDirect Technology\b")
 _POWERSHELL: Final = late(r"(?:\[([\w.-]+)\]: )?PS [A-Z]:\\\S*> ")
 _AT_ANOTHER: Final = late(r"(?:\bInvoke-Command (?:-ComputerName )?|-CimSession )([\w.-]+)")
-_VALUES: Final = late(r"\s*Name\s+(?:\w+\s+)*DisplayValue\s*$")
-_TECHNOLOGY: Final = late(r" (iWARP|RoCE)(?:v\d)?\s*$", re.IGNORECASE)
+_VALUES: Final = late(r"\s*Name\s+(?:\w+\s+)*DisplayValue(?:\s+\w+)*\s*$")
+_TECHNOLOGY: Final = late(
+    r" (iWARP|RoCE)(?:v\d)?(?:\s+\*?NetworkDirectTechnology\b.*)?\s*$", re.IGNORECASE
+)
 _TYPE: Final = late(r"\s*(?:\*\s*)?LINK_TYPE_P\d\s+(?:\S+\s+)?(ETH|IB)\(\d\)")
 _SDR: Final = late(r"\s*10(?: Gb/sec \(4X SDR\))?\s*$|.*\(1X ")
 _REFUSED: Final = late(r"\bmulticast join failed for .* status -22\b|\bERR 1B12: ")
@@ -207,6 +214,8 @@ def _of_transports(several: Sequence[Part]) -> Iterator[Shown]:
 
 def _of_links(several: Sequence[Part]) -> Iterator[Shown]:
     """The same of rdma(8), by the names that udev gives, at two hosts."""
+    if any(_CHANGED.search(part.command) for part in several):
+        return  # a list above it may be of before
     kinds: dict[tuple[str, str], tuple[str, Line]] = {}
     heading = ""
     for part in several:
@@ -226,7 +235,10 @@ def _of_windows(several: Sequence[Part]) -> Iterator[Shown]:
     tables: dict[str, list[tuple[str, Line]]] = {}
     asked = is_row = False
     where = ""
-    for line in (line for part in several for line in part.lines):
+    lines = [line for part in several for line in part.lines]
+    if any(_CHANGED.search(line.text) for line in lines):
+        return
+    for line in lines:
         if found := _POWERSHELL.match(line.text):
             asked, is_row = _NETWORK_DIRECT.search(line.text) is not None, False
             there = _AT_ANOTHER.search(line.text)

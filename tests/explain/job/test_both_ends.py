@@ -285,9 +285,23 @@ TRACEBACK = (
 
 
 @pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
-def test_a_script_that_ends_by_a_fault_of_its_own_has_started_nothing(other: str) -> None:
-    assert told(TRACEBACK, other)[:2] == ("left.log", "program-not-started")
-    assert told(other, TRACEBACK)[:2] == ("right.log", "program-not-started")
+def test_a_script_that_ends_by_a_fault_of_its_own_is_why_the_other_waits(other: str) -> None:
+    assert told(TRACEBACK, other)[:2] == ("left.log", "program-error")
+    assert told(other, TRACEBACK)[:2] == ("right.log", "program-error")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "opened mlx5_0\nqueue pair is in RTS\n" + TRACEBACK,
+        TRACEBACK + "metrics are off, going on without\nstarting the client\n",
+        TRACEBACK.replace("json.decoder.JSONDecodeError: ", "AssertionError: got 0 of 100, "),
+    ],
+    ids=["it had begun", "it went on", "a check of what it received"],
+)
+def test_a_traceback_that_is_not_all_there_is_does_not_say_so(text: str) -> None:
+    first = placed({"left.log": text, "right.log": LOCAL.format(gid=THERE)}).first
+    assert first is None or first.failure.causes[0].label != "program-error"
 
 
 ASKED_BY_BASH = (

@@ -114,6 +114,8 @@ def test_two_hosts_of_which_one_has_iwarp_alone() -> None:
     assert first(iwarp + listed.format(ON_N1, "roce")) is None  # the driver was loaded anew
     one = "{}rdma link show {}p24s0f0/1\nlink {}p24s0f0/1 state ACTIVE netdev eth2\n"
     assert first(one.format(ON_N1, "iw", "iw") + one.format(ON_N2, "roce", "roce")) is None
+    loaded = f"{ON_N2}modprobe irdma roce_ena=1\n"
+    assert first(iwarp + loaded + roce) is None
     both = iwarp + "link rocep9s0/1 state ACTIVE physical_state LINK_UP netdev eth3\n"
     assert first(both) is None
     assert first(both + roce) is None
@@ -130,6 +132,11 @@ def test_two_computers_of_windows_of_which_one_has_iwarp_alone() -> None:
     assert first(here + iwarp + there + roce) == ("link-layers-differ", 3, True)
     assert first(here + iwarp + f"[FS01]: {here}" + roce) == ("link-layers-differ", 3, True)
     assert first(here + iwarp + here + roce) is None  # it was set anew
+    changed = "PS C:\\> Set-NetAdapterAdvancedProperty -Name SLOT* -DisplayValue RoCEv2\n"
+    assert first(here + iwarp + changed + there + roce) is None
+    wide = head.replace("\n", " RegistryKeyword RegistryValue\n")
+    five = (here + iwarp + there + roce).replace(head, wide)
+    assert first(five) == ("link-layers-differ", 3, True)
     assert first(here + iwarp + there + rows.format("RoCEv2", "iWarp")) is None
     assert first(here.replace("Technology", "Functionality") + iwarp + there + roce) is None
 

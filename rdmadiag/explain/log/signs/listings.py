@@ -59,7 +59,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         None,
         r"^(?!.*\bport all: ).*\["
-        r"(?:linkerrorrecoverycounter == \d{2,}|linkdownedcounter == (?:[5-9]\d|\d{3,})"
+        r"(?:linkerrorrecoverycounter == \d{2,}"
         r"|symbolerrorcounter == 65535\].{0,200}\[(?:linkerror|linkdowned|portrcverrors))",
         ("cable-or-module", "link-flaps", "link-lost"),
     ),
