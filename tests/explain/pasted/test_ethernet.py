@@ -1,4 +1,4 @@
-"""A session on a host whose RDMA ports are all of Ethernet: InfiniBand's tools find nothing there."""
+"""A host whose RDMA ports are all of Ethernet: tools of InfiniBand find nothing there."""
 
 import pytest
 
