@@ -282,7 +282,7 @@ class Collector:
         if outcome.went_on:
             self._pass_over_what_was_tried(outcome.went_on)
         for each in self._groups.values():
-            if is_lived_through(each, outcome, outcome.went_on):
+            if is_lived_through(each, outcome):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
         if outcome.other:
             self._pass_over_what_followed()

@@ -149,7 +149,7 @@ _NOT_DONE_WITHOUT: Final = frozenset(
 _IS_ERROR: Final = late(r"\b(?:ERROR|FATAL|CRITICAL)\b|\w(?:Error|Exception):|<error>")
 
 
-def is_lived_through(group: Group, outcome: "Outcome", went_on: int) -> bool:
+def is_lived_through(group: Group, outcome: "Outcome") -> bool:
     """Whether what came to its end below it did so in spite of it.
 
     That a job ended with 0 says nothing of data that a fork may have corrupted.
@@ -159,7 +159,7 @@ def is_lived_through(group: Group, outcome: "Outcome", went_on: int) -> bool:
     if _GIVES_UP.search(group.text):
         return False
     first = next((each.label for each in group.meaning.causes), None)
-    ended = max(went_on, outcome.ended_well)
+    ended = max(outcome.went_on, outcome.ended_well)
     if _WITHOUT_IT.search(group.text):
         return group.last < max(outcome.ended_well, outcome.job_completed)
     if first == "openib-not-used":
