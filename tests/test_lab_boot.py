@@ -76,6 +76,14 @@ def test_so_many_run_at_a_time_and_each_has_its_exit_code(tmp_path: Path) -> Non
     assert max(int((boot.guest.out / "console.txt").read_text()) for boot in boots) == 2
 
 
+def test_the_processor_time_of_each_guest_is_its_own(tmp_path: Path) -> None:
+    counts = "i=0; while [ $i -lt {} ]; do i=$((i + 1)); done"
+    scripts = {"one": "true", "two": counts.format(300_000)}
+    starts = [partial(start, name, tmp_path, script) for name, script in scripts.items()]
+    one, two = watch(starts, time.monotonic() + 60.0, side_by_side=1)
+    assert one.processor < two.processor <= two.seconds + 0.1
+
+
 def test_one_that_does_not_power_off_ends_with_its_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
