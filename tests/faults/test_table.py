@@ -279,7 +279,26 @@ def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
         "variable-clashes",
         "verdicts",
     }
-    later = seventeenth | eighteenth | nineteenth | twentieth | twenty_first
+    twenty_second = table.held_out(22)
+    assert twenty_second == {
+        "altnames",
+        "derived-ports",
+        "encodings",
+        "firewall-pairs",
+        "mapped-addresses",
+        "name-caches",
+        "other-rdma",
+        "own-path",
+        "port-knocking",
+        "recycled-pids",
+        "rendezvous-files",
+        "rule-files",
+        "sdn-controller",
+        "sensor-units",
+        "swallowed-input",
+        "wrapped-streams",
+    }
+    later = seventeenth | eighteenth | nineteenth | twentieth | twenty_first | twenty_second
     assert table.held_out() == earlier | later
 
 
