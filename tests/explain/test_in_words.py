@@ -228,6 +228,7 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
             "hfi_userinit: assign_context command failed: Device or resource busy",
             "too-many-contexts",
         ),
+        ("opa07.221904PSM2 can't open hfi unit: -1 (err=23)", "too-many-contexts"),
         # SPDK lib/nvmf/rdma.c
         ("rdma.c: *ERROR*: Returned RDMA device array was empty", "no-rdma-device"),
         (
@@ -241,6 +242,10 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
         ),
         # opensm/osm_vendor_ibumad.c, drivers/infiniband/hw/irdma/hw.c, qed_mcp.c
         ("opensm: No local ports detected!", "port-down"),
+        (
+            "osm_vendor_open_port: ERR 5422: Unable to find requested CA guid 0x248a0703009c2b11",
+            "device-absent",
+        ),
         ("infiniband irdma0: abnormal ae_id = 0x50a bool qp=1 qp_id = 4", "peer-gone"),
         # drivers/net/ethernet of mlx5, hns3 and qede; ipoib_main.c
         ("mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 5, SQ: 0x1a", "firmware-silent"),

@@ -177,6 +177,7 @@ def test_a_narrow_slot_is_noted_and_is_the_answer_where_somebody_says_that_it_is
         (" step   41200  time  8.2400  dt 2.00e-04  wall 1811.3", "has-worked"),
         ("RDMA device: mlx5_2, LID: 0, GID: (GID_Index 0) fe:80:00:00:00:00", "gid-index-0"),
         ("mlx5_0:1/RoCE (synd 0x15 vend 0x81)", "on-roce"),
+        ("NET/IB: Dev 0 Port 1 qpn 2214 mtu 3 GID 0 (80FE/2ACD47FEFF6E3B5C)", "gid-index-0"),
     ],
 )
 def test_a_line_shows_it(line: str, word: str) -> None:

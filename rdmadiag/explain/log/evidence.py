@@ -197,11 +197,11 @@ def recall(
             continue
         given = meaning.causes
         at, facts = meaning.fields.platform, used(meaning.fields)
-        learned = voted(shares, at, facts)
+        learned = voted(_but_of_disks(shares, given), at, facts)
         if not given and not close and max(learned.values(), default=0.0) < LIKELY:
             continue
         rule = meaning.what != IN_WORDS and bool(given)
-        printed = voted(of_messages, at, facts)
+        printed = voted(_but_of_disks(of_messages, given), at, facts)
         several = recalled(given, learned, printed, MOST_CAUSES, _weight(group))
         look = meaning.next
         if several[:1] != given[:1] or meaning.what == CALL:
@@ -211,6 +211,14 @@ def recall(
         group.probability = chance(group.rests_on) if group.rests_on else None
 
 
+def _but_of_disks(shares: "Mapping[str, float]", given: Sequence[Known]) -> "Mapping[str, float]":
+    """Without a disk that is full, whose words are those of ENOSPC: of that a message says so."""
+    if any(each.label == _DISK_FULL for each in given):
+        return shares
+    return {label: share for label, share in shares.items() if label != _DISK_FULL}
+
+
+_DISK_FULL: Final = "disk-full"
 OTHER_LAYER: Final = {
     ON_INFINIBAND: frozenset(
         {

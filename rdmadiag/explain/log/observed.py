@@ -33,8 +33,11 @@ _OBSERVED: Final = {
         r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
     ),
     ON_ROCE: late(r"(?:\bmlx\d_\d+:\d|\s)/RoCE\b|^\s*Link type\s+: Ethernet$"),
-    # of UCX and Mooncake
-    GID_INDEX_0: late(r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"),
+    # of UCX, Mooncake and NCCL
+    GID_INDEX_0: late(
+        r"\bsgix 0 dgid fe80:|\bLID: 0, GID: \(GID_Index 0\) fe:80:"
+        r"|\bNET/IB ?: Dev \d+ Port \d+ qpn \d+ mtu \d GID 0 \(80FE/"
+    ),
     HAS_WORKED: late(
         r"\b(?:time)?_?(?:step|iter(?:ation)?)\b[ :=#\[/]{0,4}\d\d.{0,400}"
         r"(?:loss[ :=]+-?\d|\bdt[ :=]+\d|\d ?it/s|\btok(?:en)?s?/s)"

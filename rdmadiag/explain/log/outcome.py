@@ -13,23 +13,18 @@ them. And where a program ends by its own fault, or the GPU's, its peers say tha
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.explain.log.endings import OF_THE_PROGRAM, ending_of, numbered
 from rdmadiag.explain.log.printed import OF_LAUNCHERS, by_itself
 from rdmadiag.explain.log.trouble import is_mild, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
+from rdmadiag.explain.pasted.benchmarks import is_by_others
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.collector import Collector
-
-
-BY_TCP: Final = 5000.0
-"""MB/s between two processes, which TCP of one connection does not reach."""
-BY_RDMA: Final = 5.0
-"""Microseconds of a message, which TCP does not come below."""
 
 
 class Outcome(NamedTuple):
@@ -79,20 +74,8 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
         ended_well=0 if fails else _last(_ENDED_WELL, several),
         job_completed=0 if fails else _completed(several),
         subnet_up=_up(several),
-        benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and _is_by_others(texts),
+        benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and is_by_others(texts),
     )
-
-
-def _is_by_others(texts: Sequence[str]) -> bool:
-    """Whether a benchmark of MPI prints results, and none is one that TCP does not reach."""
-    heads = [text for text in texts if _OF_MPI.search(text)]
-    rows = [[float(each) for each in found[1].split()] for found in map(_ROW.match, texts) if found]
-    if not heads or not rows:
-        return bool(heads)
-    if any("Latency" in each for each in heads):
-        return min(row[0] for row in rows) > BY_RDMA
-    column = 0 if any("OSU" in each for each in heads) else -1  # of Intel's the last one
-    return max(row[column] for row in rows) < BY_TCP
 
 
 def _last_result(lines: Iterable[tuple[int, str]]) -> int:
@@ -190,8 +173,6 @@ _INITIALIZING: Final = late(
     r"\b[Ss]tate:?[ .]+(?:\d: )?(?:Init|INIT|PORT_INIT)|\bInitialize/|\bLinkState:\.+Init"
 )
 """A port that no sweep has configured."""
-_OF_MPI: Final = late(r"^# ?OSU |\bIntel\(R\) MPI Benchmarks\b")
-_ROW: Final = late(r" *\d+((?: +\d+(?:\.\d+)?)+) *$")
 _HAS_NO_PROVIDER: Final = late(r"\bno userspace device-specific driver found\b")
 _OTHER: Final = late(
     rf"^(?:{OF_LAUNCHERS}){{0,3}}(?:\w+\.)*"

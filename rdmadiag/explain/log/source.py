@@ -6,6 +6,7 @@ True
 False
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,19 +39,48 @@ _BELOW: Final = frozenset({"DESCRIPTION", "OPTIONS"})
 def is_manual(lines: Sequence[str]) -> bool:
     """Whether headings of man(7) stand in it, and no line as a log has them."""
     headings = {each for each in lines if each.isupper()}
-    below = _BELOW if not any(map(_HEAD.search, lines)) else headings
-    if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(below):
+    if not any(map(_HEAD.search, lines)):
+        if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(_BELOW):
+            return False
+    elif sum(1 for each in headings if _HEADING.fullmatch(each)) < FEWEST - 1:
         return False
     return not any(_LOG.search(each) for each in lines)
 
 
 def is_page(lines: Sequence[str]) -> bool:
-    """Whether it is a page of the manual and nothing else: headings, and what is indented below."""
-    if not is_manual(lines) or any(_LOG.search(each.lstrip()) for each in lines):
+    """Whether it is of a page of the manual and nothing else: headings or options, what is indented
+    below, and a question of what it means.
+    """
+    said = [each for each in lines if not _asks_what_it_means(each)]
+    if any(_LOG.search(each.lstrip()) for each in said):
         return False
-    return all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in lines)
+    if len(said) >= len(lines) - 1 and is_manual(said):
+        return all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in said)
+    return _are_options(lines)
 
 
+def _are_options(lines: Sequence[str]) -> bool:
+    """Whether it is options at the margin, each with sentences that are indented below it."""
+    several = [each for each in lines if each.strip()]
+    options = [at for at, each in enumerate(several) if _OPTION.fullmatch(each)]
+    described = all(at + 1 < len(several) and _INDENTED.match(several[at + 1]) for at in options)
+    rest = (each for at, each in enumerate(several) if at not in options)
+    return len(options) >= FEWEST and described and all(map(_INDENTED.match, rest))
+
+
+def _asks_what_it_means(line: str) -> bool:
+    """Whether it asks about the words above, and not about a failure of its own."""
+    left = _QUOTED.sub("", line)
+    return _MEANS.match(left) is not None and _OF_ONES_OWN.search(left) is None
+
+
+_QUOTED: Final = late(r"\"[^\"]*\"")
+_MEANS: Final = late(r"(?:Does|Do|What does|Is it)\b.*\bmeans?\b.*\?")
+_OF_ONES_OWN: Final = late(
+    r"\b(?:my|our|us|we|gets?|got|sees?|fail\w*|errors?|hosts?|nodes?|jobs?)\b", re.IGNORECASE
+)
+_OPTION: Final = late(r"--?\w[\w-]*(?:[ =]<?[\w|-]+>?)?(?:, --?\w[\w-]*(?:[ =]<?[\w|-]+>?)?)*")
+_INDENTED: Final = late(r"\s{3,}\S")
 _IN_A_PAGE: Final = late(r"\s*$|\s{3}|[A-Z][\w.-]+\(\d\w?\) ")
 _HEADING: Final = late(
     r"NAME|SYNOPSIS|CONFIGURATION|DESCRIPTION|OPTIONS|EXIT STATUS|RETURN VALUES?|ERRORS|ENVIRONMENT"

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.explain.pasted.session import Line, Part, Shown, has_unanswered
 from rdmadiag.late import late
 
 _ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
+_OF_A_PORT: Final = late(r"\s*GUID (0x[\da-f]+) port (\d+): +\[")
+_ERRORS: Final = late(r"\[(\w+) == (\d+)\]")
+"""Of ibqueryerrors: those of a port that are above their thresholds."""
 _PAIRS: Final = late(r"^link (\S+) (?=\w+ \d+ \w+ \d+)")
 _OBJECT: Final = late(
     r"(?:-S|--statistics)\s+(\S+)|\b(?:link|-C|-d|-Ca)\s+([a-z]\w*_?\d\S*)|\b(mlx\d_\d+|ib\d+)\b"
@@ -28,7 +31,8 @@ _OF_FLAPS: Final = late(r"LinkDownedCounter|link_downed|link_down_events_phy|car
 _STORM: Final = late(r"[rt]x_pause_storm_(?:warning|error)_events")
 _STORM_ENDED: Final = late(r"[rt]x_pause_storm_error_events")
 _PAUSED: Final = late(r"[rt]x_(?:prio\d|global)_pause_duration")
-_OF_A_PRIORITY: Final = late(r"rx_prio\d_discards")
+_OF_A_PRIORITY: Final = late(r"rx_prio(\d)_discards")
+_CARRIED: Final = late(r"[rt]x_prio(\d)_(?:bytes|packets)")
 _LOST: Final = late(
     r"rx_discards_phy|out_of_sequence|packet_seq_err|local_ack_timeout_err|rx_out_of_buffer"
     r"|implied_nak_seq_err"
@@ -45,7 +49,7 @@ _SATURATED: Final = {"SymbolErrorCounter": 0xFFFF, "PortRcvErrors": 0xFFFF}
 FEW: Final = 10  # errors of a link, below which nothing is said
 OFTEN: Final = 50  # losses of a link since the driver started
 MANY: Final = 100  # packets
-LOSSY: Final = 100_000  # packets out of order since the driver started
+LOSSY: Final = 100_000  # packets out of order, or discarded, since the driver started
 PAUSED: Final = 0.3  # of the time between two readings
 MICROSECOND: Final = 1e-6
 
@@ -73,7 +77,24 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
         elif _PAUSED.fullmatch(name) and each.is_paused:
             yield Shown(("pause-storm", "slow-path"), each.line)
     lines = (line.text for part in several for line in part.lines)
+    if has_unanswered(several):
+        yield from _of_one_priority(read)
     yield from _of_rises(read, has_infiniband=any(map(_OF_INFINIBAND.search, lines)))
+
+
+def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
+    """All traffic goes by one priority, which has discarded much: so does that of RoCE."""
+    used: dict[tuple[str, str], dict[str, int]] = {}
+    for (host, device, name), each in read.items():
+        if found := _CARRIED.fullmatch(name):
+            of = used.setdefault((host, device), {})
+            of[found[1]] = max(each.last, of.get(found[1], 0))
+    for (host, device, name), each in read.items():
+        of = used.get((host, device), {})
+        only = [priority for priority, carried in of.items() if carried]
+        found = _OF_A_PRIORITY.fullmatch(name)
+        if found and each.last >= LOSSY and len(of) > 1 and only == [found[1]]:
+            yield Shown(("traffic-not-lossless", "slow-path"), each.line)
 
 
 def _of_rises(
@@ -136,6 +157,9 @@ def _rows(part: Part, device: str) -> Iterator[tuple[str, str, int, Line]]:
     for line in part.lines:
         if row := _ROW.match(line.text):
             yield device, row[1], int(row[2]), line
+        elif port := _OF_A_PORT.match(line.text):
+            for name, value in _ERRORS.findall(line.text):
+                yield f"{port[1]}/{port[2]}", name, int(value), line
         elif link := _PAIRS.match(line.text):
             words = line.text.split()[2:]
             for name, value in zip(words[::2], words[1::2], strict=False):

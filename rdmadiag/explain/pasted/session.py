@@ -6,6 +6,7 @@
 (Line(number=2, text='disabled'),)
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -90,6 +91,18 @@ def _parts(text: str) -> Iterator[Part]:
             host, command = there["host"], there["command"]
     if command or lines:
         yield Part(host, command, tuple(lines))
+
+
+_UNANSWERED: Final = late(
+    r"transport retry (?:counter|count) exceeded|IBV_WC_RETRY_EXC_ERR|status[= ]+12\b"
+    r"|completion with error 12\b",
+    re.IGNORECASE,
+)
+
+
+def has_unanswered(several: Sequence[Part]) -> bool:
+    """Whether a transfer of it ended since nothing acknowledged it (IBV_WC_RETRY_EXC_ERR)."""
+    return any(_UNANSWERED.search(line.text) for part in several for line in part.lines)
 
 
 def is_followed(line: Line, several: Sequence[Part]) -> bool:

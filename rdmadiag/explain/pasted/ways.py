@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.explain.pasted.session import Part, Shown, has_unanswered
 from rdmadiag.late import late
 
 _PING: Final = late(r"\bping6? .*(?:-M do|-D)\b")
@@ -12,6 +12,9 @@ _SIZE: Final = late(r"\s-s ?(\d+)\b")
 _PLAIN: Final = late(r"(?:sudo )?ping6?\b")
 _BYTES: Final = 56  # ping(8) without -s
 _RECEIVED: Final = late(r"\d+ packets transmitted, (\d+) (?:packets )?received")
+_ROW: Final = late(r" *(\d+) +\d+(?: +\d+\.\d+){3}")
+"""Of perftest's table: the size of its messages."""
+_ETHERNET: Final = 1500  # bytes that any of it carries
 _NOT_A_WAY: Final = late(r"(?:unreachable|prohibit|blackhole) (\d[\d.]*(?:/\d+)?)\s")
 _ADDRESS: Final = late(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _NO_WAY: Final = late(r"No route to host|Network is unreachable|Permission denied|Invalid argument")
@@ -36,10 +39,23 @@ def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
     ]
     passed = [bytes_ for bytes_, received, _, _ in got if received]
     plain = _plain(several)
+    carried = _carried(several)
     for bytes_, received, line, to in got:
         is_less = (passed and bytes_ > min(passed)) or (bytes_ > _BYTES and plain.get(to))
+        is_less = is_less or (bytes_ >= _ETHERNET and to in carried and has_unanswered(several))
         if not received and is_less and plain.get(to) is not False:
             yield Shown(("mtu-too-large", "mtu-mismatch"), line)
+
+
+def _carried(several: Sequence[Part]) -> set[str]:
+    """The servers with which perftest has measured messages that are of one packet each."""
+    return {
+        part.command.partition("|")[0].split()[-1]
+        for part in several
+        if part.command.startswith("ib_") and part.command.partition("|")[0].split()
+        for line in part.lines
+        if (found := _ROW.match(line.text)) and int(found[1]) < _ETHERNET
+    }
 
 
 def _plain(several: Sequence[Part]) -> dict[str, bool]:

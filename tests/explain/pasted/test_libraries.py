@@ -23,3 +23,38 @@ def test_a_provider_of_another_abi_is_why_and_not_where_the_netdev_is() -> None:
     assert first(link) == ("netdev-in-other-netns", 2, True)
     asked = f"{link}{ON_N1}ibv_devinfo\n{OTHER_ABI}No IB devices found\n"
     assert first(asked) == ("provider-release", 4, True)
+
+
+NOT_LOADED = (
+    "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': libmlx5-rdmav34.so: "
+    "cannot open shared object file: No such file or directory\n"
+)
+MEASURED = "# OSU MPI Bandwidth Test v7.1\n# Size      Bandwidth (MB/s)\n1048576   {}\n"
+DEVICES = f"{ON_N1}ibv_devices\n    mlx5_0          \t1070fd0300b61a48\n"
+
+
+def test_a_provider_that_is_missing_for_a_device_that_is_listed_where_mpi_went_by_others() -> None:
+    asked = f"{ON_N1}srun osu_bw\n{NOT_LOADED}"
+    slow, fast = MEASURED.format(1160.22), MEASURED.format(24160.22)
+    assert first(f"{asked}{slow}{DEVICES}") == ("provider-missing", 2, True)
+    assert first(f"{asked}{fast}{DEVICES}") is None  # another container has it
+    assert first(f"{asked}{slow}") is None
+    assert first(f"{asked}{slow}{DEVICES.replace('mlx5', 'mlx4')}") is None
+
+
+COMPONENTS = (
+    "                 MCA btl: tcp (MCA v2.1.0, API v3.1.0, Component v4.1.5)\n"
+    "                 MCA pml: ob1 (MCA v2.1.0, API v2.0.0, Component v4.1.5)\n"
+)
+UCX = "                 MCA pml: ucx (MCA v2.1.0, API v2.0.0, Component v4.1.5)\n"
+ACTIVE = f"{ON_N1}ibstat\n\t\tState: Active\n"
+
+
+def test_an_open_mpi_without_a_component_of_rdma_beside_a_port_that_is_active() -> None:
+    slow = f"{ON_N1}mpirun osu_bw\n{MEASURED.format(117.65)}"
+    asked = f'{ON_N1}ompi_info | grep -E "MCA (pml|btl|mtl):"\n'
+    assert first(f"{slow}{asked}{COMPONENTS}{ACTIVE}") == ("feature-not-built", 6, True)
+    assert first(f"{slow}{asked}{COMPONENTS}{UCX}{ACTIVE}") is None
+    assert first(f"{slow}{asked.replace('|mtl', '')}{COMPONENTS}{ACTIVE}") is None
+    assert first(f"{slow}{asked}{COMPONENTS}") is None  # there may be no port
+    assert first(f"{asked}{COMPONENTS}{ACTIVE}") is None

@@ -307,6 +307,12 @@ SIGNS: Final = (
     ),
     # --- diagnostics and the subnet manager --------------------------------------------------
     _none_found(
+        r"osm_vendor_open_port: .{0,10}unable to find requested ca guid",
+        "device-absent",
+        "no-subnet-manager",
+        "port-down",
+    ),
+    _none_found(
         r"no local ports detected|osm_vendor_\w+.{0,80}(?:unable|fail|no )"
         r"|ib(?:panic|error|warn).{0,60}(?:can'?t|could not|failed to) (?:resolve|open|find)",
         "port-down",
@@ -328,6 +334,13 @@ SIGNS: Final = (
         errno=Errno.LAST,
     ),
     # --- Kubernetes --------------------------------------------------------------------------
+    sign(
+        "wrong-netns-mode",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"rdma subsystem namespace awareness mode is set to shared, expecting",
+        ("netns-mode-shared",),
+    ),
     sign(
         "device-not-moved",
         Kind.FAILURE,

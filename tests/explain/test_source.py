@@ -1,0 +1,84 @@
+"""What is no log: a page of the manual, or a part of one."""
+
+import pytest
+
+from rdmadiag.explain.log.source import is_manual, is_page
+
+PAGE = """\
+IBV_REG_MR(3)         Libibverbs Programmer's Manual         IBV_REG_MR(3)
+
+NAME
+       ibv_reg_mr, ibv_dereg_mr - register or deregister a memory region (MR)
+
+RETURN VALUE
+       ibv_reg_mr() returns NULL if the request fails.
+
+NOTES
+       ibv_dereg_mr() fails if any memory window is still bound to this MR.
+"""
+OPTIONS = """\
+-r, --reassign_lids
+       This option causes OpenSM to reassign LIDs to all end nodes.
+
+-t, --timeout <value>
+       Timeout values should be > 0, else transactions failed.
+--retries <number>
+       This option specifies the number of retries.
+"""
+
+
+def page(text: str) -> bool:
+    return is_page(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "",
+        'Does "fails if any memory window is still bound" mean EBUSY? I write a wrapper.\n',
+        "What does RETURN VALUE mean here?\n",
+    ],
+)
+def test_a_page_of_the_manual_and_a_question_of_what_it_means(asked: str) -> None:
+    assert page(PAGE + asked)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Does this mean my ibv_reg_mr fails for memlock?\n",
+        "What does it mean that we get NULL?\n",
+        "ibv_reg_mr: Cannot allocate memory\n",
+        "ib_write_bw: Couldn't allocate MR\n",
+        "$ ib_write_bw -d mlx5_0\n",
+        "What does NULL mean?\nAnd what does ENOMEM mean?\n",
+    ],
+    ids=str.strip,
+)
+def test_what_stands_below_a_page_is_read(said: str) -> None:
+    assert not page(PAGE + said)
+
+
+def test_a_head_alone_makes_no_page() -> None:
+    head, _, rest = PAGE.partition("\n")
+    assert not is_manual([head, "NAME", "       ibv_reg_mr"])
+    assert not is_manual(rest.splitlines())  # without it DESCRIPTION or OPTIONS are wanted
+
+
+def test_options_with_what_they_do() -> None:
+    assert page(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OPTIONS + "opensm: invalid option -- 'q'\n",
+        "opensm: unrecognized option '--retry'\n" + OPTIONS,
+        OPTIONS.replace("       This option specifies the number of retries.\n", ""),
+        OPTIONS.partition("--retries")[0],
+        OPTIONS + "       May 11 09:00:01 the subnet manager failed\n",
+    ],
+    ids=["an error below", "an error above", "an option without a word", "two alone", "a clock"],
+)
+def test_what_is_not_of_options_alone(text: str) -> None:
+    assert not page(text)
