@@ -6,7 +6,10 @@ kernel and the verbs library use for it.
 
 from enum import StrEnum
 from functools import cache
-from typing import Self
+from typing import Final, Self
+
+ROCE_V2_PORT: Final = 4791
+"""Of UDP: IBTA, annex A17."""
 
 
 class Numbered(StrEnum):

@@ -24,13 +24,13 @@ from rdmadiag.facts.dcb import (
 )
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import ROCE_V2_PORT
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.traffic_class import SENDERS, Sender, Sent, service_level, traffic_class
 from rdmadiag.view.bonds import netdevs_below
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 
 _ROCE_V1_ETHERTYPE: Final = 0x8915
-_ROCE_V2_PORT: Final = 4791
 _GLOBAL: Final = "Global tclass="
 
 
@@ -258,7 +258,7 @@ class _Nic:
             return apps, "not known"  # it may have an entry of RoCE's own
         known = () if isinstance(apps, Missing) else apps
         own = (
-            _highest(known, (AppSelector.DATAGRAM, AppSelector.ANY), _ROCE_V2_PORT)
+            _highest(known, (AppSelector.DATAGRAM, AppSelector.ANY), ROCE_V2_PORT)
             if self._v2
             else _highest(known, (AppSelector.ETHERTYPE,), _ROCE_V1_ETHERTYPE)
         )

@@ -6,15 +6,13 @@ through the stack, siw TCP), and nothing of a NIC's own RDMA, but by a filter th
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final
 
+from rdmadiag.facts.ib import ROCE_V2_PORT
 from rdmadiag.facts.routing import Link
 from rdmadiag.facts.traffic_control import ANY, ARP, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.routing import holds, length_of
-
-ROCE_V2_PORT: Final = 4791
 
 
 class Dropped(StrEnum):

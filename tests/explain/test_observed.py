@@ -264,3 +264,16 @@ COUNTERS = (
 def test_packets_out_of_order_are_a_lossy_way_where_somebody_says_that_it_is_slow() -> None:
     assert causes(COUNTERS) == []
     assert causes(f"all_reduce is so slow over 16 nodes\n{COUNTERS}")[0] == "traffic-not-lossless"
+
+
+def test_what_a_listing_shows_of_the_way_is_why_a_transfer_has_no_answer() -> None:
+    failed = "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.9<1> with status=12\n"
+    listed = (
+        "[root@n1 ~]# ethtool -S ens1f0np0\n     rx_prio0_bytes: 9\n     rx_prio3_bytes: 0\n"
+        "     rx_prio0_discards: 104221\n"
+    )
+    assert causes(failed)[0] != "traffic-not-lossless"
+    assert causes(failed + listed)[0] == "traffic-not-lossless"
+    assert causes(listed) == []
+    other = "n1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+    assert "traffic-not-lossless" not in causes(other + listed)

@@ -35,8 +35,8 @@ def page(text: str) -> bool:
     "asked",
     [
         "",
-        'Does "fails if any memory window is still bound" mean EBUSY? I write a wrapper.\n',
-        "What does RETURN VALUE mean here?\n",
+        'Does "fails if any memory window is still bound" mean EBUSY?\n',
+        'What does "returns NULL if the request fails" mean? Just asking, before I write it.\n',
     ],
 )
 def test_a_page_of_the_manual_and_a_question_of_what_it_means(asked: str) -> None:
@@ -48,10 +48,16 @@ def test_a_page_of_the_manual_and_a_question_of_what_it_means(asked: str) -> Non
     [
         "Does this mean my ibv_reg_mr fails for memlock?\n",
         "What does it mean that we get NULL?\n",
+        'What does "ibv_reg_mr failed: Cannot allocate memory" mean?\n',  # which is not in it
+        "What does IBV_WC_RETRY_EXC_ERR mean, which ib_write_bw prints on mlx5_0?\n",
+        'What does "if the request fails" mean? ib_write_bw says that and stops.\n',
         "ibv_reg_mr: Cannot allocate memory\n",
         "ib_write_bw: Couldn't allocate MR\n",
+        "       storage-7: ibv_reg_mr failed: Cannot allocate memory\n",
+        "       the worker exits with IBV_WC_RETRY_EXC_ERR.\n",
+        "       It is bound to mlx5_3.\n",
+        "       ibv_reg_mr cannot allocate memory\n",  # no sentence
         "$ ib_write_bw -d mlx5_0\n",
-        "What does NULL mean?\nAnd what does ENOMEM mean?\n",
     ],
     ids=str.strip,
 )
@@ -61,7 +67,7 @@ def test_what_stands_below_a_page_is_read(said: str) -> None:
 
 def test_a_head_alone_makes_no_page() -> None:
     head, _, rest = PAGE.partition("\n")
-    assert not is_manual([head, "NAME", "       ibv_reg_mr"])
+    assert not page(f"{head}\n\nNAME\n       ibv_reg_mr - register a memory region.\n")
     assert not is_manual(rest.splitlines())  # without it DESCRIPTION or OPTIONS are wanted
 
 
@@ -76,9 +82,15 @@ def test_options_with_what_they_do() -> None:
         "opensm: unrecognized option '--retry'\n" + OPTIONS,
         OPTIONS.replace("       This option specifies the number of retries.\n", ""),
         OPTIONS.partition("--retries")[0],
-        OPTIONS + "       May 11 09:00:01 the subnet manager failed\n",
+        OPTIONS + "       May 11 09:00:01 the subnet manager failed.\n",
+        OPTIONS + "\n       opensm: Error: no local ports detected.\n",
+        OPTIONS + "    worker exits with IBV_WC_RETRY_EXC_ERR on mlx5_3\n",
+        "-node1\n   Couldn't allocate MR.\n-node2\n   It ended.\n-node3\n   92.4 Gb/s.\n",
     ],
-    ids=["an error below", "an error above", "an option without a word", "two alone", "a clock"],
+    ids=[
+        *("an error below", "an error above", "an option without a word", "two alone", "a clock"),
+        *("an error that is indented", "a device", "hosts"),
+    ],
 )
 def test_what_is_not_of_options_alone(text: str) -> None:
     assert not page(text)

@@ -23,6 +23,7 @@ from rdmadiag.explain.log.evidence import (
     of_own_gids,
     of_requests,
     of_steps,
+    of_the_way,
     recall,
     suspect,
     weigh,
@@ -141,6 +142,7 @@ class Collector:
         self._end_says_why = False
         self._fault: OtherFailure | None = None
         self._reasons: set[str] = set()
+        self._of_the_way: list[tuple[str, ...]] = []  # causes, where nothing was acknowledged
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
@@ -261,6 +263,10 @@ class Collector:
         known = known_message(text)
         self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
         self._apart_since = 0 if is_state else number
+
+    def note_of_the_way(self, labels: tuple[str, ...]) -> None:
+        """Why a transfer may have got no answer, by a listing beside it."""
+        self._of_the_way.append(labels)
 
     def note_reason(self, label: str) -> None:
         """What a batch system says of a host of the job, in a log in which RDMA failed, too."""
@@ -460,6 +466,7 @@ class Collector:
         all_seen = {*self._settings, *seen}
         of_requests(groups, all_seen)
         of_losses(groups, all_seen)
+        of_the_way(groups, self._of_the_way)
         of_layer(groups, all_seen)
         of_own_gids(groups, all_seen)
         of_steps(groups, seen)

@@ -78,6 +78,8 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
 OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
     HOST_DOWN: frozenset({"no-path", "gid-does-not-route", "peer-gone", "link-lost"}),
     "pcie-error": frozenset({"firmware-failed", "firmware-silent", "device-resetting"}),
+    # of PSM2, whose next line is of a unit that it cannot open, whatever failed
+    "too-many-contexts": frozenset({"uverbs-node-not-openable", "device-removed"}),
     "neighbour-table-full": frozenset(
         {"peer-unreachable", "no-route", "no-path", "peer-interface-down"}
     ),
@@ -197,11 +199,11 @@ def recall(
             continue
         given = meaning.causes
         at, facts = meaning.fields.platform, used(meaning.fields)
-        learned = voted(_but_of_disks(shares, given), at, facts)
+        learned = voted(_without_disk_full(shares, group), at, facts)
         if not given and not close and max(learned.values(), default=0.0) < LIKELY:
             continue
         rule = meaning.what != IN_WORDS and bool(given)
-        printed = voted(_but_of_disks(of_messages, given), at, facts)
+        printed = voted(_without_disk_full(of_messages, group), at, facts)
         several = recalled(given, learned, printed, MOST_CAUSES, _weight(group))
         look = meaning.next
         if several[:1] != given[:1] or meaning.what == CALL:
@@ -211,14 +213,15 @@ def recall(
         group.probability = chance(group.rests_on) if group.rests_on else None
 
 
-def _but_of_disks(shares: "Mapping[str, float]", given: Sequence[Known]) -> "Mapping[str, float]":
-    """Without a disk that is full, whose words are those of ENOSPC: of that a message says so."""
-    if any(each.label == _DISK_FULL for each in given):
+def _without_disk_full(shares: "Mapping[str, float]", group: Group) -> "Mapping[str, float]":
+    """The words of ENOSPC say of a disk only where a file of it is named, or a message knows it."""
+    if _DISK_FULL in _labels(group.meaning) or _FILE.search(group.text):
         return shares
     return {label: share for label, share in shares.items() if label != _DISK_FULL}
 
 
 _DISK_FULL: Final = "disk-full"
+_FILE: Final = late(r"(?<![\w/.])/(?!dev/)[\w.-]+/[\w.-]")
 OTHER_LAYER: Final = {
     ON_INFINIBAND: frozenset(
         {
@@ -304,6 +307,18 @@ def of_losses(groups: Iterable[Group], seen: Collection[str]) -> None:
         if meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED:
             lossy = ("traffic-not-lossless",) if ON_ROCE in seen else ()
             first = all_stated((*lossy, "link-flaps"))
+            rest = [each for each in meaning.causes if each not in first]
+            look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
+            group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)
+
+
+def of_the_way(groups: Iterable[Group], shown: Sequence[Sequence[str]]) -> None:
+    """What a listing shows of the way, the likeliest first, is why a transfer has no answer."""
+    first = all_stated(tuple(dict.fromkeys(label for labels in shown for label in labels)))
+    for group in groups if first else ():
+        meaning = group.meaning
+        unanswered = meaning.kind is Kind.FAILURE and meaning.fields.status == RETRIES_EXCEEDED
+        if unanswered and not group.is_decided:
             rest = [each for each in meaning.causes if each not in first]
             look = tuple(dict.fromkeys((*remedy(first[0].label, "linux"), *meaning.next)))
             group.meaning = replace(meaning, causes=(*first, *rest)[:MOST_CAUSES], next=look)

@@ -32,8 +32,14 @@ def read_pasted(collector: "Collector", text: bytes) -> "Sequence[Shown]":
     for each in several:
         if each.is_certain:
             _add(collector, each)
+        elif each.if_unanswered:
+            collector.note_of_the_way(each.causes)
     is_slow = any(each.if_slow for each in several) and COMPLAINT in observed(read)
-    return [each for each in several if not each.is_certain and (is_slow or not each.if_slow)]
+    return [each for each in several if _is_possible(each, is_slow=is_slow)]
+
+
+def _is_possible(each: "Shown", *, is_slow: bool) -> bool:
+    return not each.is_certain and not each.if_unanswered and (is_slow or not each.if_slow)
 
 
 def add_possible(collector: "Collector", several: "Sequence[Shown]") -> None:

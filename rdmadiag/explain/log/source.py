@@ -6,7 +6,6 @@ True
 False
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -39,48 +38,78 @@ _BELOW: Final = frozenset({"DESCRIPTION", "OPTIONS"})
 def is_manual(lines: Sequence[str]) -> bool:
     """Whether headings of man(7) stand in it, and no line as a log has them."""
     headings = {each for each in lines if each.isupper()}
-    if not any(map(_HEAD.search, lines)):
-        if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(_BELOW):
-            return False
-    elif sum(1 for each in headings if _HEADING.fullmatch(each)) < FEWEST - 1:
+    below = _BELOW if not any(map(_HEAD.search, lines)) else headings
+    if headings.isdisjoint(_SYNOPSIS) or headings.isdisjoint(below):
         return False
     return not any(_LOG.search(each) for each in lines)
 
 
 def is_page(lines: Sequence[str]) -> bool:
-    """Whether it is of a page of the manual and nothing else: headings or options, what is indented
-    below, and a question of what it means.
+    """Whether it is a page of the manual, or a part of one: headings or options, and below them
+    sentences that are indented. A question of what a sentence of it means may stand beside.
     """
-    said = [each for each in lines if not _asks_what_it_means(each)]
-    if any(_LOG.search(each.lstrip()) for each in said):
+    asked = [each for each in lines if _asks_what_it_means(each, lines)]
+    said = [each for each in lines if each not in asked]
+    bare = [each.lstrip() for each in said]
+    if len(asked) > 1 or any(_LOG.search(each) or _PRINTED.match(each) for each in bare):
         return False
-    if len(said) >= len(lines) - 1 and is_manual(said):
-        return all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in said)
-    return _are_options(lines)
+    if _are_options(said):
+        return True
+    fits = all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in said)
+    return fits and (is_manual(said) or _is_below_a_head(said))
+
+
+def _is_below_a_head(lines: Sequence[str]) -> bool:
+    """Whether it has the head of a page, headings, and sentences alone below them."""
+    headings = sum(1 for each in lines if _HEADING.fullmatch(each))
+    first = next((each for each in lines if each.strip()), "")
+    return _HEAD.search(first) is not None and headings >= FEWEST - 1 and _are_sentences(lines)
 
 
 def _are_options(lines: Sequence[str]) -> bool:
     """Whether it is options at the margin, each with sentences that are indented below it."""
     several = [each for each in lines if each.strip()]
     options = [at for at, each in enumerate(several) if _OPTION.fullmatch(each)]
+    if len(options) < FEWEST or not any("--" in several[at] for at in options):
+        return False
     described = all(at + 1 < len(several) and _INDENTED.match(several[at + 1]) for at in options)
     rest = (each for at, each in enumerate(several) if at not in options)
-    return len(options) >= FEWEST and described and all(map(_INDENTED.match, rest))
+    return described and all(map(_INDENTED.match, rest)) and _are_sentences(lines)
 
 
-def _asks_what_it_means(line: str) -> bool:
-    """Whether it asks about the words above, and not about a failure of its own."""
+def _are_sentences(lines: Sequence[str]) -> bool:
+    """Whether what is indented comes to an end before a blank line, and names no device."""
+    for line, below in zip(lines, (*lines[1:], ""), strict=True):
+        is_last = _INDENTED.match(line) and not _INDENTED.match(below)
+        if _DEVICE.search(line) or (is_last and not line.rstrip().endswith((".", ":", ")"))):
+            return False
+    return True
+
+
+def _asks_what_it_means(line: str, lines: Sequence[str]) -> bool:
+    """Whether it quotes another of the lines and asks what that means, and says nothing else."""
+    quoted = _QUOTED.findall(line)
+    page = " ".join(" ".join(each.split()) for each in lines if each != line)
     left = _QUOTED.sub("", line)
-    return _MEANS.match(left) is not None and _OF_ONES_OWN.search(left) is None
+    return (
+        _MEANS.match(left) is not None
+        and bool(quoted)
+        and all(each.strip('"') in page for each in quoted)
+    )
 
 
-_QUOTED: Final = late(r"\"[^\"]*\"")
-_MEANS: Final = late(r"(?:Does|Do|What does|Is it)\b.*\bmeans?\b.*\?")
-_OF_ONES_OWN: Final = late(
-    r"\b(?:my|our|us|we|gets?|got|sees?|fail\w*|errors?|hosts?|nodes?|jobs?)\b", re.IGNORECASE
+_QUOTED: Final = late(r'"[^"]{3,200}"')
+_MEANS: Final = late(
+    r"(?:Does|What does) {1,2}means?(?: (?:E[A-Z]{2,12}|here|exactly))?\?"
+    r"(?: Just asking\b[^.?!]{0,60}\.)?$"
 )
 _OPTION: Final = late(r"--?\w[\w-]*(?:[ =]<?[\w|-]+>?)?(?:, --?\w[\w-]*(?:[ =]<?[\w|-]+>?)?)*")
 _INDENTED: Final = late(r"\s{3,}\S")
+_PRINTED: Final = late(
+    r"[a-z][\w./-]*(?:\[\d+\])?: .*\b(?i:fail|error|can(?:no|')t|could ?n|unable|no )"
+)
+"""A program, and what it says of trouble."""
+_DEVICE: Final = late(r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_)\d|\bIBV_WC_(?!SUCCESS)")
 _IN_A_PAGE: Final = late(r"\s*$|\s{3}|[A-Z][\w.-]+\(\d\w?\) ")
 _HEADING: Final = late(
     r"NAME|SYNOPSIS|CONFIGURATION|DESCRIPTION|OPTIONS|EXIT STATUS|RETURN VALUES?|ERRORS|ENVIRONMENT"

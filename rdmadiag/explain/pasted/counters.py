@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from rdmadiag.explain.pasted.session import Line, Part, Shown, has_unanswered
+from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
@@ -77,13 +77,15 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
         elif _PAUSED.fullmatch(name) and each.is_paused:
             yield Shown(("pause-storm", "slow-path"), each.line)
     lines = (line.text for part in several for line in part.lines)
-    if has_unanswered(several):
+    has_infiniband = any(map(_OF_INFINIBAND.search, lines))
+    yield from _of_rises(read, has_infiniband=has_infiniband)
+    if not has_infiniband:
         yield from _of_one_priority(read)
-    yield from _of_rises(read, has_infiniband=any(map(_OF_INFINIBAND.search, lines)))
+    yield from _of_a_fabric(several)
 
 
 def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
-    """All traffic goes by one priority, which has discarded much: so does that of RoCE."""
+    """Of the priorities that are listed one alone carries anything, and it has discarded much."""
     used: dict[tuple[str, str], dict[str, int]] = {}
     for (host, device, name), each in read.items():
         if found := _CARRIED.fullmatch(name):
@@ -94,7 +96,19 @@ def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Sho
         only = [priority for priority, carried in of.items() if carried]
         found = _OF_A_PRIORITY.fullmatch(name)
         if found and each.last >= LOSSY and len(of) > 1 and only == [found[1]]:
-            yield Shown(("traffic-not-lossless", "slow-path"), each.line)
+            causes = ("traffic-not-lossless", "slow-path")
+            yield Shown(causes, each.line, False, if_unanswered=True)
+
+
+def _of_a_fabric(several: Sequence[Part]) -> Iterator[Shown]:
+    """ibqueryerrors, of which nobody knows whether the job goes by that port."""
+    for part in several:
+        for line in part.lines if "ibqueryerrors" in part.command or not part.command else ():
+            found = {name: int(value) for name, value in _ERRORS.findall(line.text)}
+            full = [name for name, value in found.items() if value == _SATURATED.get(name)]
+            bad = [name for name in found if _OF_THE_CABLE.fullmatch(name) and found[name] >= FEW]
+            if _OF_A_PORT.match(line.text) and full and len(bad) > 1:
+                yield Shown(("cable-or-module", "link-flaps"), line, False, if_unanswered=True)
 
 
 def _of_rises(
@@ -157,9 +171,6 @@ def _rows(part: Part, device: str) -> Iterator[tuple[str, str, int, Line]]:
     for line in part.lines:
         if row := _ROW.match(line.text):
             yield device, row[1], int(row[2]), line
-        elif port := _OF_A_PORT.match(line.text):
-            for name, value in _ERRORS.findall(line.text):
-                yield f"{port[1]}/{port[2]}", name, int(value), line
         elif link := _PAIRS.match(line.text):
             words = line.text.split()[2:]
             for name, value in zip(words[::2], words[1::2], strict=False):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from rdmadiag.explain.pasted.session import Line, Part, Shown, has_unanswered
+from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.facts.ib import ROCE_V2_PORT
 from rdmadiag.late import late
 
 _LSMOD: Final = late(r"\blsmod\b.*\bgrep\b")
@@ -44,9 +45,10 @@ _NFT: Final = late(r"\s*udp dport (?:\{[^}]*)?\b4791\b.*\b(?:drop|reject)\b")
 _UFW: Final = late(r"Status: active\s*$")
 _UFW_PASSES: Final = late(r"Default: allow \(incoming\)")
 _UFW_ROW: Final = late(r"(\S.*?) {2,}(ALLOW|LIMIT|DENY|REJECT)(?: IN)? {2,}\S")
-_UFW_PORTS: Final = late(r"(\d+(?:[:,]\d+)*)(?:/(tcp|udp))?(?: \(v6\))?$")
+_UFW_PORTS: Final = late(r"(\d+(?::\d+)?(?:,\d+(?::\d+)?)*)(?:/(tcp|udp))?(?: \(v6\))?$")
 _SOFT_ROCE: Final = late(r"\brxe\w*\d\b")
 """Its packets pass the filters of the kernel; those of an adapter do not."""
+_ADAPTER: Final = late(r"\b(?:mlx[45]|bnxt_re|irdma|roce|rocep|qedr|hns|efa|erdma)_?\d")
 _DENIES: Final = late(
     r"\s*\d+ deny (?:udp .*\b(4791)\b|(?:ip|udp) any any)(?:.*[\[(](?:match=|hits )?(\d+))?"
 )
@@ -76,7 +78,6 @@ _EXCLUSIVE: Final = late(r"\s*netns exclusive\b")
 _IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
 _PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
 _CHILD: Final = late(r"\s*(?:\d+: )?\w+\.([0-9a-f]{4})@\w+:? ")
-ROCE_PORT: Final = 4791  # of UDP
 HALF: Final = 0.5  # of the bandwidth that the adapter is capable of
 MEMBERSHIP: Final = 0x7FFF  # of a P_Key without the bit of full membership
 
@@ -168,17 +169,19 @@ def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_ufw(several: Sequence[Part]) -> Iterator[Shown]:
-    """ufw(8), which lets in what its list allows alone: soft RoCE got no answer."""
+    """ufw(8), which lets in only what its list allows, on hosts of soft RoCE alone."""
     texts = [text for part in several for text in (part.command, *(e.text for e in part.lines))]
-    if not has_unanswered(several) or not any(map(_SOFT_ROCE.search, texts)):
+    if not any(map(_SOFT_ROCE.search, texts)) or any(map(_ADAPTER.search, texts)):
         return
     for part in several:
         status = next((line for line in part.lines if _UFW.match(line.text)), None)
         rows = [found for line in part.lines if (found := _UFW_ROW.match(line.text))]
-        if status is None or not rows or any(_UFW_PASSES.match(line.text) for line in part.lines):
+        if status is None or any(_UFW_PASSES.match(line.text) for line in part.lines):
             continue
-        if all(row[2] in ("DENY", "REJECT") or not _may_be_of_roce(row[1]) for row in rows):
-            yield Shown(("roce-port-dropped", "firewall"), status)
+        allowed = [row[1] for row in rows if row[2] in ("ALLOW", "LIMIT")]
+        # A list of what is denied alone is that of a host which lets in all else.
+        if allowed and not any(map(_may_be_of_roce, allowed)):
+            yield Shown(("roce-port-dropped", "firewall"), status, False, if_unanswered=True)
 
 
 def _may_be_of_roce(to: str) -> bool:
@@ -188,7 +191,7 @@ def _may_be_of_roce(to: str) -> bool:
         return True
     for each in found[1].split(","):
         first, _, last = each.partition(":")
-        if int(first) <= ROCE_PORT <= int(last or first):
+        if int(first) <= ROCE_V2_PORT <= int(last or first):
             return found[2] != "tcp"
     return False
 

@@ -6,7 +6,6 @@
 (Line(number=2, text='disabled'),)
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -59,6 +58,7 @@ class Shown(NamedTuple):
     line: Line
     is_certain: bool = True  # else only where nothing else in the text has failed
     if_slow: bool = False  # and, where it is not certain, only where somebody says that it is slow
+    if_unanswered: bool = False  # not certain, and of transfers that nothing acknowledged alone
     host: str = ""  # whose prompt stands above it
     platform: Literal["linux", "darwin", ""] = ""  # where the line does not say it
     context: str = ""  # whose sentence of the causes it is
@@ -91,18 +91,6 @@ def _parts(text: str) -> Iterator[Part]:
             host, command = there["host"], there["command"]
     if command or lines:
         yield Part(host, command, tuple(lines))
-
-
-_UNANSWERED: Final = late(
-    r"transport retry (?:counter|count) exceeded|IBV_WC_RETRY_EXC_ERR|status[= ]+12\b"
-    r"|completion with error 12\b",
-    re.IGNORECASE,
-)
-
-
-def has_unanswered(several: Sequence[Part]) -> bool:
-    """Whether a transfer of it ended since nothing acknowledged it (IBV_WC_RETRY_EXC_ERR)."""
-    return any(_UNANSWERED.search(line.text) for part in several for line in part.lines)
 
 
 def is_followed(line: Line, several: Sequence[Part]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from rdmadiag.explain.pasted.session import Part, Shown, has_unanswered
+from rdmadiag.explain.pasted.session import Part, Shown
 from rdmadiag.late import late
 
 _PING: Final = late(r"\bping6? .*(?:-M do|-D)\b")
@@ -12,9 +12,10 @@ _SIZE: Final = late(r"\s-s ?(\d+)\b")
 _PLAIN: Final = late(r"(?:sudo )?ping6?\b")
 _BYTES: Final = 56  # ping(8) without -s
 _RECEIVED: Final = late(r"\d+ packets transmitted, (\d+) (?:packets )?received")
+_NOT_SENT: Final = late(r"\blocal error: message too long\b")
 _ROW: Final = late(r" *(\d+) +\d+(?: +\d+\.\d+){3}")
 """Of perftest's table: the size of its messages."""
-_ETHERNET: Final = 1500  # bytes that any of it carries
+EVERY_ETHERNET: Final = 1500  # bytes: the MTU that each port of it has at least
 _NOT_A_WAY: Final = late(r"(?:unreachable|prohibit|blackhole) (\d[\d.]*(?:/\d+)?)\s")
 _ADDRESS: Final = late(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _NO_WAY: Final = late(r"No route to host|Network is unreachable|Permission denied|Invalid argument")
@@ -40,22 +41,28 @@ def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
     passed = [bytes_ for bytes_, received, _, _ in got if received]
     plain = _plain(several)
     carried = _carried(several)
+    own = any(_NOT_SENT.search(line.text) for part in several for line in part.lines)
     for bytes_, received, line, to in got:
         is_less = (passed and bytes_ > min(passed)) or (bytes_ > _BYTES and plain.get(to))
-        is_less = is_less or (bytes_ >= _ETHERNET and to in carried and has_unanswered(several))
-        if not received and is_less and plain.get(to) is not False:
+        if received or plain.get(to) is False:
+            continue
+        if is_less:
             yield Shown(("mtu-too-large", "mtu-mismatch"), line)
+        elif bytes_ >= EVERY_ETHERNET and to in carried and not own:
+            yield Shown(("mtu-too-large", "mtu-mismatch"), line, False, if_unanswered=True)
 
 
 def _carried(several: Sequence[Part]) -> set[str]:
-    """The servers with which perftest has measured messages that are of one packet each."""
-    return {
-        part.command.partition("|")[0].split()[-1]
-        for part in several
-        if part.command.startswith("ib_") and part.command.partition("|")[0].split()
-        for line in part.lines
-        if (found := _ROW.match(line.text)) and int(found[1]) < _ETHERNET
-    }
+    """The servers with which perftest has measured messages of one small packet each, and none
+    that is larger.
+    """
+    sizes: dict[str, list[int]] = {}
+    for part in several:
+        if part.command.startswith("ib_"):
+            to = part.command.partition("|")[0].split()[-1]
+            rows = (found for line in part.lines if (found := _ROW.match(line.text)))
+            sizes.setdefault(to, []).extend(int(found[1]) for found in rows)
+    return {to for to, several in sizes.items() if several and max(several) < EVERY_ETHERNET}
 
 
 def _plain(several: Sequence[Part]) -> dict[str, bool]:

@@ -116,9 +116,6 @@ def test_packets_out_of_order_beside_counters_of_ethernet_are_losses_where_it_is
     )
 
 
-LOST = "node3 NCCL WARN NET/IB : Got completion from peer 10.0.0.9<1> with status=12\n"
-
-
 def priorities(**counters: int) -> str:
     rows = "".join(f"     {name}: {value}\n" for name, value in counters.items())
     return f"{ON_N1}ethtool -S ens1f0np0\n{rows}"
@@ -126,16 +123,22 @@ def priorities(**counters: int) -> str:
 
 def test_the_one_priority_that_carries_anything_has_discarded_much() -> None:
     read = {"rx_prio0_bytes": 9, "rx_prio0_discards": 100_000, "rx_prio3_bytes": 0}
-    assert first(LOST + priorities(**read)) == ("traffic-not-lossless", 4, True)
-    assert first(priorities(**read)) is None
-    assert first(LOST + priorities(**read | {"rx_prio0_discards": 99_999})) is None
-    assert first(LOST + priorities(**read | {"rx_prio3_bytes": 1})) is None  # RoCE may be there
+    found = next(shown(priorities(**read)))
+    assert (found.causes[0], found.line.number) == ("traffic-not-lossless", 3)
+    assert found.if_unanswered
+    assert not found.is_certain
+    assert first(priorities(**read | {"rx_prio0_discards": 99_999})) is None
+    assert first(priorities(**read | {"rx_prio3_bytes": 1})) is None  # RoCE may be there
+    assert first(f"Link layer: InfiniBand\n{priorities(**read)}") is None
     alone = {name: value for name, value in read.items() if "prio3" not in name}
-    assert first(LOST + priorities(**alone)) is None
+    assert first(priorities(**alone)) is None
 
 
-def test_ibqueryerrors_lists_a_port_in_a_line() -> None:
+def test_ibqueryerrors_lists_ports_of_which_one_may_be_on_the_way() -> None:
     port = "   GUID 0x1070fd0300a4c2e6 port 1: [SymbolErrorCounter == {}] [PortRcvErrors == {}]\n"
-    assert first(port.format(0xFFFF, 1204)) == ("cable-or-module", 1, True)
-    assert first(port.format(0xFFFF, 9)) == ("cable-or-module", 1, False)
-    assert first(port.format(412, 9)) is None  # nobody knows since when
+    found = next(shown(port.format(0xFFFF, 1204)))
+    assert (found.causes[0], found.line.number) == ("cable-or-module", 1)
+    assert found.if_unanswered
+    assert not found.is_certain
+    assert first(port.format(0xFFFF, 9)) is None
+    assert first(port.format(412, 90)) is None  # nobody knows since when

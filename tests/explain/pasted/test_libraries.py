@@ -36,10 +36,13 @@ DEVICES = f"{ON_N1}ibv_devices\n    mlx5_0          \t1070fd0300b61a48\n"
 def test_a_provider_that_is_missing_for_a_device_that_is_listed_where_mpi_went_by_others() -> None:
     asked = f"{ON_N1}srun osu_bw\n{NOT_LOADED}"
     slow, fast = MEASURED.format(1160.22), MEASURED.format(24160.22)
-    assert first(f"{asked}{slow}{DEVICES}") == ("provider-missing", 2, True)
+    assert first(f"{asked}{slow}{DEVICES}") == ("provider-missing", 2, False)
     assert first(f"{asked}{fast}{DEVICES}") is None  # another container has it
     assert first(f"{asked}{slow}") is None
     assert first(f"{asked}{slow}{DEVICES.replace('mlx5', 'mlx4')}") is None
+    assert first(f"{asked}{slow.replace('Bandwidth Test', 'Allreduce Test')}{DEVICES}") is None
+    assert first(f"{asked}{slow.replace('1048576', '4096')}{DEVICES}") is None
+    assert first(f"{asked}# OSU MPI Bandwidth Test v7.1\n{DEVICES}") is None
 
 
 COMPONENTS = (
@@ -47,14 +50,17 @@ COMPONENTS = (
     "                 MCA pml: ob1 (MCA v2.1.0, API v2.0.0, Component v4.1.5)\n"
 )
 UCX = "                 MCA pml: ucx (MCA v2.1.0, API v2.0.0, Component v4.1.5)\n"
-ACTIVE = f"{ON_N1}ibstat\n\t\tState: Active\n"
+RATE = f"{ON_N1}ibstat\n\t\tState: Active\n\t\tRate: 100\n"
 
 
-def test_an_open_mpi_without_a_component_of_rdma_beside_a_port_that_is_active() -> None:
+def test_an_open_mpi_without_a_component_of_rdma_that_is_far_below_the_rate_of_a_port() -> None:
     slow = f"{ON_N1}mpirun osu_bw\n{MEASURED.format(117.65)}"
     asked = f'{ON_N1}ompi_info | grep -E "MCA (pml|btl|mtl):"\n'
-    assert first(f"{slow}{asked}{COMPONENTS}{ACTIVE}") == ("feature-not-built", 6, True)
-    assert first(f"{slow}{asked}{COMPONENTS}{UCX}{ACTIVE}") is None
-    assert first(f"{slow}{asked.replace('|mtl', '')}{COMPONENTS}{ACTIVE}") is None
+    assert first(f"{slow}{asked}{COMPONENTS}{RATE}") == ("feature-not-built", 6, False)
+    assert first(f"{slow}{asked}{COMPONENTS}{UCX}{RATE}") is None
+    assert first(f"{slow}{asked.replace('|mtl', '')}{COMPONENTS}{RATE}") is None
+    assert first(f"{slow}{ON_N1}ompi_info | head -30\n{COMPONENTS}{RATE}") is None
+    assert first(f"{slow}{asked}{COMPONENTS}{RATE.replace('100', '1')}") is None
     assert first(f"{slow}{asked}{COMPONENTS}") is None  # there may be no port
-    assert first(f"{asked}{COMPONENTS}{ACTIVE}") is None
+    assert first(f"{slow.replace('117.65', '4312.60')}{asked}{COMPONENTS}{RATE}") is None
+    assert first(f"{asked}{COMPONENTS}{RATE}") is None

@@ -154,14 +154,6 @@ SIGNS: Final = (
         (DEVICES, DMESG_OF_RDMA),
     ),
     sign(
-        "contexts-used-up",
-        Kind.FAILURE,
-        Stage.OPEN,
-        r"psm2 can't open hfi unit: -1 \(err=23\)",  # EBUSY of assign_context
-        ("too-many-contexts", "port-down"),
-        (DEVICES, DMESG_OF_RDMA),
-    ),
-    sign(
         "port-not-active",
         Kind.FAILURE,
         Stage.OPEN,

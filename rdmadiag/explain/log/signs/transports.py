@@ -181,6 +181,14 @@ SIGNS: Final = (
         "contexts-used-up",
         Kind.FAILURE,
         Stage.OPEN,
+        r"assign_context command failed: device or resource busy",
+        ("too-many-contexts",),
+        (DEVICES, DMESG_OF_RDMA),
+    ),
+    sign(
+        "contexts-used-up",
+        Kind.FAILURE,
+        Stage.OPEN,
         r"assign_context command failed|no free (?:\w+ )?contexts?|hfi_userinit.{0,60}busy"
         r"|driver.{0,20}(?:out of|no) contexts",
         ("too-many-contexts", "device-resetting", "port-down"),
