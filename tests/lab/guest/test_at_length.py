@@ -59,7 +59,7 @@ class TestAtLength:
             with unchanged(), closing(start(attempts, command, options)) as one:
                 if number % 4 < 2:  # while it has the device; the others at any moment
                     until(lambda: bool(children()), SECONDS[command])
-                    time.sleep(moments.uniform(0.0, with_a_child))
+                    time.sleep(moments.uniform(0.0, with_a_child / 2))  # it may take less time
                 else:
                     time.sleep(moments.uniform(0.0, ended.seconds))
                 with_device = children()
