@@ -57,6 +57,9 @@ def test_a_page_of_the_manual_and_a_question_of_what_it_means(asked: str) -> Non
         "       the worker exits with IBV_WC_RETRY_EXC_ERR.\n",
         "       It is bound to mlx5_3.\n",
         "       ibv_reg_mr cannot allocate memory\n",  # no sentence
+        "       ibv_reg_mr() returned NULL: Cannot allocate memory (12)\n",
+        "       Our log is as that of the page.\n",
+        "       rdma_listen: Invalid argument\n       That is what the server prints here.\n",
         "$ ib_write_bw -d mlx5_0\n",
     ],
     ids=str.strip,
@@ -86,10 +89,14 @@ def test_options_with_what_they_do() -> None:
         OPTIONS + "\n       opensm: Error: no local ports detected.\n",
         OPTIONS + "    worker exits with IBV_WC_RETRY_EXC_ERR on mlx5_3\n",
         "-node1\n   Couldn't allocate MR.\n-node2\n   It ended.\n-node3\n   92.4 Gb/s.\n",
+        OPTIONS.replace("--retries <number>", "--retries 7"),
+        "--rc\n    RTR: Connection timed out (110)\n--ud\n    Works.\n--uc\n    Works.\n",
+        "--rc\n    rdma_connect: RDMA_CM_EVENT_REJECTED.\n--ud\n    Works.\n--uc\n    Works.\n",
     ],
     ids=[
         *("an error below", "an error above", "an option without a word", "two alone", "a clock"),
-        *("an error that is indented", "a device", "hosts"),
+        *("an error that is indented", "a device", "hosts", "an option with a value"),
+        *("an errno", "an event"),
     ],
 )
 def test_what_is_not_of_options_alone(text: str) -> None:

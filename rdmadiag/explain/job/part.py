@@ -37,7 +37,7 @@ from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, 
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import Candidate, is_of_a_job, stands_in_a_job
+from rdmadiag.explain.log.scan import Candidate, stands_in_a_job
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -165,12 +165,6 @@ class Part:
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
 
-    def ended_by(self, end: End, meaning: Meaning) -> Occurrence:
-        """What a line says that fails where nothing goes on below it."""
-        return Occurrence(
-            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
-        )
-
     def _of_talk(self, meaning: Meaning) -> Occurrence:
         talk = self.talk
         local, remote = (talk.ends.get(which) for which in _WHICH)
@@ -234,12 +228,8 @@ class Collecting:
         if mark is not Mark.NONE:
             rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
             text = b"\n".join(rows)
-        end = self.part.end = end_of(text, lines)
-        message = last_message(text, lines) if end is None or end.what is Ending.TROUBLE else None
-        if message and self._is_of_rdma(message[1], text):
-            self.part.occurrences.append(self.part.ended_by(*message))
-        elif message and end is None:
-            end = self.part.end = message[0]
+        self.part.end = end_of(text, lines) or last_message(text, lines)
+        end = self.part.end
         if end and lines <= OF_A_TRACEBACK and is_own_fault(end.text):
             last = max(n for n, line in numbered(text, lines) if line.strip())
             begins = text.lstrip().startswith(b"Traceback (most recent call last):")
@@ -248,12 +238,6 @@ class Collecting:
         if lines <= OF_A_START:
             several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
             self.part.last_line = max(several, key=lambda each: each.number, default=None)
-
-    def _is_of_rdma(self, meaning: Meaning, text: bytes) -> bool:
-        """Whether it is what failed in the file: nothing else has, and it is of a job with RDMA."""
-        if self.part.occurrences or meaning.is_other or self.part.mark is not Mark.NONE:
-            return False
-        return is_of_a_job(text.decode("utf-8", "replace"))
 
     def _settle_links(self) -> None:
         """A link that came up again counts where something else failed soon after it had gone."""

@@ -277,18 +277,18 @@ def meaning_of_last(text: str) -> Meaning | None:
     return with_message(None, fields(text), found)
 
 
-def last_message(text: bytes, lines: int) -> tuple[End, Meaning] | None:
-    """The last such line of a short log, of which no other says how it ended, and what it means."""
+def last_message(text: bytes, lines: int) -> End | None:
+    """The last such line of a short log, of which no other says how it ended."""
     from rdmadiag.explain.log.outcome import outcome_of
 
     if lines > MOST_LINES:
         return None
     several = [
-        (End(Ending.REASON, number, each.fields.text), each)
+        End(Ending.REASON, number, each.fields.text)
         for number, each in _of_last_messages(text, lines)
         if each.kind is Kind.FAILURE and each.causes
     ]
-    if several and several[-1][0].number > outcome_of(numbered(text, lines)).went_on:
+    if several and several[-1].number > outcome_of(numbered(text, lines)).went_on:
         return several[-1]
     return None
 

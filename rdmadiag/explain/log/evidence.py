@@ -221,7 +221,7 @@ def _without_disk_full(shares: "Mapping[str, float]", group: Group) -> "Mapping[
 
 
 _DISK_FULL: Final = "disk-full"
-_FILE: Final = late(r"(?<![\w/.])/(?!dev/)[\w.-]+/[\w.-]")
+_FILE: Final = late(r"(?<![\w/.])/(?!dev/)[\w.-]+/[\w.-]|\bfiles?\b")
 OTHER_LAYER: Final = {
     ON_INFINIBAND: frozenset(
         {

@@ -51,7 +51,7 @@ def is_page(lines: Sequence[str]) -> bool:
     asked = [each for each in lines if _asks_what_it_means(each, lines)]
     said = [each for each in lines if each not in asked]
     bare = [each.lstrip() for each in said]
-    if len(asked) > 1 or any(_LOG.search(each) or _PRINTED.match(each) for each in bare):
+    if len(asked) > 1 or any(_LOG.search(each) or _PRINTED.search(each) for each in bare):
         return False
     if _are_options(said):
         return True
@@ -78,10 +78,10 @@ def _are_options(lines: Sequence[str]) -> bool:
 
 
 def _are_sentences(lines: Sequence[str]) -> bool:
-    """Whether what is indented comes to an end before a blank line, and names no device."""
+    """Whether each indented block ends as one, and none is of what a program did on a host."""
     for line, below in zip(lines, (*lines[1:], ""), strict=True):
         is_last = _INDENTED.match(line) and not _INDENTED.match(below)
-        if _DEVICE.search(line) or (is_last and not line.rstrip().endswith((".", ":", ")"))):
+        if _OF_A_RUN.search(line) or (is_last and not line.rstrip().endswith((".", ":", ")"))):
             return False
     return True
 
@@ -89,13 +89,10 @@ def _are_sentences(lines: Sequence[str]) -> bool:
 def _asks_what_it_means(line: str, lines: Sequence[str]) -> bool:
     """Whether it quotes another of the lines and asks what that means, and says nothing else."""
     quoted = _QUOTED.findall(line)
+    if not quoted or not _MEANS.match(_QUOTED.sub("", line)):
+        return False
     page = " ".join(" ".join(each.split()) for each in lines if each != line)
-    left = _QUOTED.sub("", line)
-    return (
-        _MEANS.match(left) is not None
-        and bool(quoted)
-        and all(each.strip('"') in page for each in quoted)
-    )
+    return all(each.strip('"') in page for each in quoted)
 
 
 _QUOTED: Final = late(r'"[^"]{3,200}"')
@@ -103,13 +100,25 @@ _MEANS: Final = late(
     r"(?:Does|What does) {1,2}means?(?: (?:E[A-Z]{2,12}|here|exactly))?\?"
     r"(?: Just asking\b[^.?!]{0,60}\.)?$"
 )
-_OPTION: Final = late(r"--?\w[\w-]*(?:[ =]<?[\w|-]+>?)?(?:, --?\w[\w-]*(?:[ =]<?[\w|-]+>?)?)*")
+_OPTION: Final = late(
+    r"--?\w[\w-]*(?:[ =](?:<[\w|-]+>|[A-Z_]+))?(?:, --?\w[\w-]*(?:[ =](?:<[\w|-]+>|[A-Z_]+))?)*"
+)
+"""What it takes is between <> or in capitals: an option with a value is of a command."""
 _INDENTED: Final = late(r"\s{3,}\S")
 _PRINTED: Final = late(
-    r"[a-z][\w./-]*(?:\[\d+\])?: .*\b(?i:fail|error|can(?:no|')t|could ?n|unable|no )"
+    r"^[a-z][\w./-]*(?:\[\d+\])?: .*\b(?i:fail|error|can(?:no|')t|could ?n|unable|no )"
 )
 """A program, and what it says of trouble."""
-_DEVICE: Final = late(r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_)\d|\bIBV_WC_(?!SUCCESS)")
+_OF_A_RUN: Final = late(
+    r": (?:Connection|Operation|Permission|Cannot|Invalid|Address|No|Device|Resource|Network|Input"
+    r"|Bad|Protocol|Transport|Too|Remote|File|Out|Function|Value)\b"
+    r"(?: [\w/-]+){1,5}(?: \(\d+\))?\.?$"
+    r"|\b[Ff]ailed status \d|\bRDMA_CM_EVENT_(?!ESTABLISHED)\w|\bstatus[ =:]+-?[1-9]"
+    r"|\berrno[ =:]+\d|\bwith error at (?:client|server)\b|\bgave up\b"
+    r"|\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_|hns_|qedr|erdma_|(?:ib|roce|rocep)p?)\d"
+    r"|\bIBV_WC_(?!SUCCESS)|(?<![-\w])(?:[Mm]y|[Oo]ur|[Ww]e|I|[Mm]ine)\b"
+)
+"""What strerror(3) and tests print, a device, and somebody of his own hosts."""
 _IN_A_PAGE: Final = late(r"\s*$|\s{3}|[A-Z][\w.-]+\(\d\w?\) ")
 _HEADING: Final = late(
     r"NAME|SYNOPSIS|CONFIGURATION|DESCRIPTION|OPTIONS|EXIT STATUS|RETURN VALUES?|ERRORS|ENVIRONMENT"

@@ -2,7 +2,7 @@
 
 >>> is_by_others(["# OSU MPI Bandwidth Test v7.1", "1048576    1160.22"])
 True
->>> between_two(["# OSU MPI Bandwidth Test v7.1", "1048576    1160.22"]).highest
+>>> measured_by_osu(["# OSU MPI Bandwidth Test v7.1", "1048576    1160.22"]).highest
 1160.22
 """
 
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     is_by_others: bool  # no row is one that TCP does not reach
 
 
-def between_two(texts: Sequence[str]) -> Measured | None:
+def measured_by_osu(texts: Sequence[str]) -> Measured | None:
     """Of OSU's tests of bandwidth and of latency; None where there are no rows."""
     head = next((found for each in texts if (found := _OF_TWO.match(each))), None)
     rows = {int(found[1]): float(found[2].split()[0]) for found in map(_ROW.match, texts) if found}

@@ -16,6 +16,7 @@ _ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s
 _OF_A_PORT: Final = late(r"\s*GUID (0x[\da-f]+) port (\d+): +\[")
 _ERRORS: Final = late(r"\[(\w+) == (\d+)\]")
 """Of ibqueryerrors: those of a port that are above their thresholds."""
+_DOWN: Final = late(r"\s*State:\s+(?:Down|Initializing)\b|\s*state:\s+PORT_(?:DOWN|INIT)\b")
 _PAIRS: Final = late(r"^link (\S+) (?=\w+ \d+ \w+ \d+)")
 _OBJECT: Final = late(
     r"(?:-S|--statistics)\s+(\S+)|\b(?:link|-C|-d|-Ca)\s+([a-z]\w*_?\d\S*)|\b(mlx\d_\d+|ib\d+)\b"
@@ -85,7 +86,7 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
-    """Of the priorities that are listed one alone carries anything, and it has discarded much."""
+    """Of the priorities that are listed, only one carries traffic, and it has discarded much."""
     used: dict[tuple[str, str], dict[str, int]] = {}
     for (host, device, name), each in read.items():
         if found := _CARRIED.fullmatch(name):
@@ -101,7 +102,11 @@ def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Sho
 
 
 def _of_a_fabric(several: Sequence[Part]) -> Iterator[Shown]:
-    """ibqueryerrors, of which nobody knows whether the job goes by that port."""
+    """ibqueryerrors: whether the job goes by that port is not known, so that a port of a host that
+    is down comes before.
+    """
+    if any(_DOWN.match(line.text) for part in several for line in part.lines):
+        return
     for part in several:
         for line in part.lines if "ibqueryerrors" in part.command or not part.command else ():
             found = {name: int(value) for name, value in _ERRORS.findall(line.text)}

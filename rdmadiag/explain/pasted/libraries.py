@@ -6,7 +6,7 @@ libibverbs/init.c and dynamic_driver.c warn of providers; ompi_info(1) lists the
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rdmadiag.explain.pasted.benchmarks import between_two
+from rdmadiag.explain.pasted.benchmarks import measured_by_osu
 from rdmadiag.explain.pasted.session import Part, Shown
 from rdmadiag.late import late
 
@@ -24,7 +24,9 @@ _COMPONENT: Final = late(r"\s*MCA (btl|pml|mtl): (\w+) \(MCA v")
 _OF_RDMA: Final = frozenset(
     {"ucx", "uct", "openib", "ofi", "psm", "psm2", "mxm", "yalla", "portals4", "ugni", "usnic"}
 )
-_RATE: Final = late(r"\s*Rate:\s+(\d+)")
+_BY_TCP: Final = late(r"\b(?:btl|pml)[ _=]\S*(?:tcp|ob1|\^ucx)|\bUCX_TLS=\S*(?:tcp|\^ib|\^rc)")
+"""Somebody asks for another way."""
+_RATE: Final = late(r"\s*Rate:\s+(\d{1,6})\b")
 """Of ibstat: Gb/s of a port."""
 MB_OF_A_GIGABIT: Final = 125
 FAR_BELOW: Final = 0.25
@@ -53,7 +55,7 @@ def _of_providers(several: Sequence[Part]) -> Iterator[Shown]:
     lines = [line for part in several for line in part.lines]
     listed = {found[1] for line in lines if (found := _LISTED.match(line.text))}
     for part in several:
-        measured = between_two([line.text for line in part.lines])
+        measured = measured_by_osu([line.text for line in part.lines])
         for line in part.lines if measured and measured.is_by_others else ():
             found = _PROVIDER_NOT_LOADED.match(line.text)
             if found and found[1] in listed:
@@ -67,9 +69,11 @@ def _of_components(several: Sequence[Part]) -> Iterator[Shown]:
     """
     rates = (_RATE.match(line.text) for part in several for line in part.lines)
     highest = max((int(found[1]) for found in rates if found), default=0)
-    tables = (between_two([line.text for line in part.lines]) for part in several)
+    tables = (measured_by_osu([line.text for line in part.lines]) for part in several)
     peaks = [each.highest for each in tables if each and each.highest is not None]
     if not peaks or max(peaks) >= FAR_BELOW * MB_OF_A_GIGABIT * highest:
+        return
+    if any(_BY_TCP.search(part.command) for part in several):
         return
     for part in several:
         asked = _LIST.match(part.command)

@@ -58,7 +58,7 @@ class Shown(NamedTuple):
     line: Line
     is_certain: bool = True  # else only where nothing else in the text has failed
     if_slow: bool = False  # and, where it is not certain, only where somebody says that it is slow
-    if_unanswered: bool = False  # not certain, and of transfers that nothing acknowledged alone
+    if_unanswered: bool = False  # counts only beside a transfer that nothing acknowledged
     host: str = ""  # whose prompt stands above it
     platform: Literal["linux", "darwin", ""] = ""  # where the line does not say it
     context: str = ""  # whose sentence of the causes it is

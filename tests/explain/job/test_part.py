@@ -156,25 +156,3 @@ def test_any_line_has_a_speaker_and_perhaps_an_introduction(text: str) -> None:
     introduction(text)
     named(text, frozenset({"a"}))
     marking(text.encode("utf-8", "replace"))
-
-
-LAST = "rbind failed: Address already in use\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "failed"),
-    [
-        (f"librdmacm: using rxe0\n{LAST}", ["cm-port-taken"]),
-        (f"starting the backup\n{LAST}", []),  # of no job with RDMA
-        (f"librdmacm: using rxe0\n{LAST}65536               13732.91\n", []),  # it went on
-        (f"{FAILED}\n{LAST}", ["gid-does-not-route"]),
-        (f"librdmacm: using rxe0\n{LAST}KeyError: 'x'\n", []),  # why it ended is known
-    ],
-    ids=["alone", "of another program", "a result below", "beside a failure", "an exception"],
-)
-def test_what_fails_where_nothing_goes_on_below_is_a_failure_of_its_file(
-    text: str, failed: list[str]
-) -> None:
-    assert [
-        each.meaning.causes[0].label for each in part_of("a.log", text.encode()).occurrences
-    ] == failed

@@ -142,3 +142,4 @@ def test_ibqueryerrors_lists_ports_of_which_one_may_be_on_the_way() -> None:
     assert not found.is_certain
     assert first(port.format(0xFFFF, 9)) is None
     assert first(port.format(412, 90)) is None  # nobody knows since when
+    assert first(f"\t\tState: Down\n{port.format(0xFFFF, 1204)}") is None

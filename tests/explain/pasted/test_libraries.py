@@ -64,3 +64,6 @@ def test_an_open_mpi_without_a_component_of_rdma_that_is_far_below_the_rate_of_a
     assert first(f"{slow}{asked}{COMPONENTS}") is None  # there may be no port
     assert first(f"{slow.replace('117.65', '4312.60')}{asked}{COMPONENTS}{RATE}") is None
     assert first(f"{asked}{COMPONENTS}{RATE}") is None
+    by_tcp = slow.replace("mpirun", "mpirun --mca pml ob1 --mca btl tcp,self")
+    assert first(f"{by_tcp}{asked}{COMPONENTS}{RATE}") is None
+    assert first(f"{slow}{asked}{COMPONENTS}{RATE.replace('100', '1' + 320 * '0')}") is None
