@@ -9,6 +9,7 @@ NO_ERRNO = {
     "the level that BeeGFS begins with": "(2) Nov26 10:00:02 IBVSocket >> rdma_connect: timed out",
     "the process of the next record": "RDMA: bind addr error 1:M 26 Nov 2026 10:00:02.124 # Failed",
     "a code of NVSHMEM": "proxy.cpp:900: non-zero status: 7 nvshmem_quiet() failed",
+    "an error of PSM2": "n1.184559PSM2 can't open hfi unit: -1 (err=23)",
     "a release": "ibv_reg_mr failed, error 5.15 is the kernel's release",
 }
 

@@ -62,6 +62,11 @@ _NEGATIVE: Final = late(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORE
 _OF_EFA: Final = late(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
 """EFA's own numbers: enum efa_io_comp_status, and texts that take them for errnos."""
 
+_OF_PSM: Final = late(
+    r"PSM\d? (?:can't|could not|was unable to) open\b.*\(err=\d+\)", re.IGNORECASE
+)
+"""psm2_error_t: 23 is PSM2_EP_DEVICE_FAILURE, whatever failed (psm2.h)."""
+
 
 def is_of_efa(text: str) -> bool:
     """Whether the number in the line is neither an errno nor a completion status."""
@@ -74,7 +79,7 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
         return None
     if (found := _OF_NVSHMEM.search(text)) and int(found[1]) <= _MOST_OF_NVSHMEM:
         return None
-    if _OF_UD.search(text):
+    if _OF_UD.search(text) or _OF_PSM.search(text):
         return None
     if _REJECTED.search(text):
         found = _NEGATIVE.search(text)
