@@ -43,6 +43,7 @@ _AT_ANOTHER: Final[Labels] = ("peer-address-wrong",)
 _NOT_AT_OWN_PORT: Final[Labels] = ("peer-not-listening", "peer-address-wrong")
 """The server waits: where the client went to the port that such programs take by themselves, the
 server was given another one; else it is the client that may have been."""
+_OTHER_PORTS: Final[Labels] = ("arguments-differ", "peer-address-wrong", "peer-not-listening")
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
 _NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
@@ -64,7 +65,7 @@ _BOTH_WAYS: Final = "Bidirectional "
 _MET_ANOTHER: Final[Labels] = ("peer-address-wrong", "other-program")
 _TWO_SERVERS: Final[Labels] = ("peer-not-started", "arguments-differ")
 _NOBODY_CAME: Final[Labels] = ("peer-not-started", "program-not-started", "peer-address-wrong")
-_SAYS_NOTHING: Final = re.compile(r"[A-Za-z][A-Za-z ,.:]*$")
+_SAYS_NOTHING: Final = re.compile(r"[A-Za-z][A-Za-z ,.:/_-]*$")
 """Words alone: of a test that was pasted without its head there would be numbers."""
 _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
 
@@ -238,7 +239,7 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     if _REFUSES.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
-    if seen is None or reached is not Reached.WAITING or not _SAYS_NOTHING.match(line.text):
+    if seen is None or not _SAYS_NOTHING.match(line.text):
         return None
     return Compared(other, seen, all_stated(_NOBODY_CAME, "no_peer"), said)
 
@@ -268,6 +269,9 @@ def _waited(part: Part, other: Part) -> Compared | None:
     listens = there in (Reached.WAITING, Reached.OWN_END)
     if first.meaning.what == "side-channel" and listens:
         said = f"{where}it waits for its client: {other.talk.text}"
+        if part.talk.tried_port in part.ports and len(other.ports - part.ports) == 1:
+            ports = f"{part.where}: port {part.talk.tried_port}; {where}port {min(other.ports)}"
+            return Compared(part, first, all_stated(_OTHER_PORTS), (ports, said), True)
         where_it_went = _NOT_AT_OWN_PORT if part.talk.went_to_own_port else _AT_ANOTHER
         return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
     if first.meaning.what == "rejected" and there is Reached.NOTHING:

@@ -41,6 +41,7 @@ from rdmadiag.explain.log.scan import Candidate, stands_in_a_job
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
+from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.fleet.lines import Label, Mark
 
 NEEDLES: Final = {
@@ -126,6 +127,7 @@ class Part:
     last: Stamp | None = None  # of the last line that has one
     end: End | None = None  # how a program ended that failed, by the end of the file
     last_line: End | None = None  # the last that is not blank, of a file of a few lines
+    ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
     talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
@@ -186,6 +188,8 @@ _ENDED: Final = re.compile(
     r"^srun: error: (?P<host>[A-Za-z0-9][\w.-]{0,252}): tasks? (?P<task>\d{1,9}): (?P<how>.{1,160})"
     r"|NVRM: Xid .{1,160}|Out of memory: Killed process .{1,120}"
 )
+_PORT: Final = re.compile(r"\bport[ :=]{1,3}([1-9]\d{3,4})\b", re.IGNORECASE)
+"""One that a user's program may have; not that of a device, which has a digit or two."""
 _DASHES: Final = re.compile(rb"-{10,200}\r?")
 _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
@@ -235,6 +239,9 @@ class Collecting:
             begins = text.lstrip().startswith(b"Traceback (most recent call last):")
             is_own = begins and last == end.number and "AssertionError" not in end.text
             self.part.is_a_traceback = is_own
+        if lines <= MOST_LINES and mark is Mark.NONE:
+            named = (_PORT.findall(line) for _, line in numbered(text, lines))
+            self.part.ports = frozenset(int(each) for several in named for each in several)
         if lines <= OF_A_START:
             several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
             self.part.last_line = max(several, key=lambda each: each.number, default=None)

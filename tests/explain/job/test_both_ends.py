@@ -238,6 +238,24 @@ def test_where_the_other_waits_the_end_that_left_the_usual_port_is_thought_of(
     assert next(each for each in labels if each in of_ports) == label
 
 
+@pytest.mark.parametrize(
+    ("theirs", "label"),
+    [
+        ("job train: port 27436\n", "arguments-differ"),
+        ("job train: port 36017\n", "peer-unreachable"),  # the same, and something is on the way
+        ("rxe0 port 1\n", "peer-unreachable"),  # that of a device
+        ("port 27436, metrics at port 9100\n", "peer-unreachable"),  # which of both is not known
+        ("", "peer-unreachable"),
+    ],
+)
+def test_the_ports_that_both_logs_name_are_not_the_same(theirs: str, label: str) -> None:
+    ours = "job train: port 36017\n" + LOCAL.format(gid=HERE)
+    refused = f"{ours}Couldn't connect to 192.0.2.2:36017\n"
+    first = placed({"left.log": refused, "right.log": theirs + LOCAL.format(gid=THERE)}).first
+    assert first is not None
+    assert first.failure.causes[0].label == label
+
+
 def test_a_log_that_stops_at_an_earlier_step_than_its_peer_has_seen_is_of_one_that_ended() -> None:
     back = LOCAL.format(gid=THERE).replace("0xb56823", "0xb31985")
     first = placed({"left.log": MET, "right.log": back}).first
@@ -266,6 +284,7 @@ def test_else_the_other_end_has_not_ended_without_a_word(right: str) -> None:
         "taskset: failed to set pid 1009's affinity: Invalid argument\n",
         "/usr/bin/job: 4: exec: /opt/ib_send_bw: Argument list too long\n",
         "bash: line 1: ib_send_bw: command not found\n",
+        "/usr/bin/job: 1: /tmp/settings.sh: ?DEVICE=rxe0: not found\n",
     ],
 )
 @pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
@@ -326,8 +345,19 @@ def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other
     assert told(other, text)[:2] == ("right.log", "program-not-started")
 
 
-def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well() -> None:
-    first = placed({"left.log": "loading the environment\n", "right.log": WAITS}).first
+@pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loading the environment\n",
+        "check-nodes: all nodes are well\n",
+        "job: waiting for /shared/server.port\n",
+    ],
+)
+def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well(
+    text: str, other: str
+) -> None:
+    first = placed({"left.log": text, "right.log": other}).first
     assert first
     assert first.failure.causes[0].label == "peer-not-started"
 

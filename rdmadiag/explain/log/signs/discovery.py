@@ -85,7 +85,9 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|(?<!Directory )\bnonexistent\b"
-        r"|\b(?:device|HCA|port|NIC|adapter)s?\b.{0,50}(?:not found|is not available"
+        # but an assignment that a shell takes for a command
+        r"|\b(?:device|HCA|port|NIC|adapter)s?\b(?!=[^ ]{0,80}: (?:command )?not found)"
+        r".{0,50}(?:not found|is not available"
         r"|does not exist|not exist|no match)"
         r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate"
         r"|get).{0,40}(?:device|HCA|NIC)"
