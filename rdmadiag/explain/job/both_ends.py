@@ -268,12 +268,7 @@ def _waited(part: Part, other: Part) -> Compared | None:
         return Compared(part, seen, all_stated(_ONE_FINISHED), (where + said,))
     listens = there in (Reached.WAITING, Reached.OWN_END)
     if first.meaning.what == "side-channel" and listens:
-        said = f"{where}it waits for its client: {other.talk.text}"
-        if part.talk.tried_port in part.ports and len(other.ports - part.ports) == 1:
-            ports = f"{part.where}: port {part.talk.tried_port}; {where}port {min(other.ports)}"
-            return Compared(part, first, all_stated(_OTHER_PORTS), (ports, said), True)
-        where_it_went = _NOT_AT_OWN_PORT if part.talk.went_to_own_port else _AT_ANOTHER
-        return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
+        return _not_met(part, other, first)
     if first.meaning.what == "rejected" and there is Reached.NOTHING:
         label = first.meaning.causes[0].label if first.meaning.causes else None
         if label == "peer-refused" and not other.occurrences:
@@ -286,6 +281,17 @@ def _waited(part: Part, other: Part) -> Compared | None:
         said = f"{where}no request of that end failed"
         return Compared(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
     return None
+
+
+def _not_met(part: Part, other: Part, first: Occurrence) -> Compared:
+    """The client was not let in, and the server waits for one: at another port, or out of reach."""
+    said = f"{other.where}: it waits for its client: {other.talk.text}"
+    port = part.talk.tried_port
+    if port in part.ports and len(other.ports) == 1 and port not in other.ports:
+        ports = f"{part.where}: port {port}; {other.where}: port {min(other.ports)}"
+        return Compared(part, first, all_stated(_OTHER_PORTS), (ports, said), True)
+    where_it_went = _NOT_AT_OWN_PORT if part.talk.went_to_own_port else _AT_ANOTHER
+    return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
 
 
 def _sent_all(part: Part, other: Part) -> bool:
