@@ -26,6 +26,7 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
         ("Invalid option argument for -t", "argument-refused"),
         ("IB device -x not found", "argument-refused"),
         ("IB device mlx5_9 not found", "device-absent"),
+        ("IB device  not found", "device-absent"),  # a name that is empty was given
         ("rpoll: Success", "peer-refused"),
         ("ibv_rc_pingpong: invalid option -- 'Z'", "argument-refused"),
         ("/usr/bin/ib_send_bw: unrecognized option '--qps'", "argument-refused"),

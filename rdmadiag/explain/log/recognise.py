@@ -167,7 +167,7 @@ _ZERO_GUID: Final = late(r"\bNode GUID: 0x0{16}\b")
 """Of ibstat, above the state: a virtual function to which nobody gave one."""
 _A_NAME: Final = late(
     r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]"
-    r"|\bIB device \S+ not found",  # of perftest, whatever it was given
+    r"|\bIB device \S* not found",  # of perftest, whatever it was given
     re.IGNORECASE,
 )
 """Of a device, in whatever way: it was asked for by its name."""
