@@ -62,10 +62,8 @@ _NEGATIVE: Final = late(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORE
 _OF_EFA: Final = late(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
 """EFA's own numbers: enum efa_io_comp_status, and texts that take them for errnos."""
 
-_OF_PSM: Final = late(
-    r"PSM\d? (?:can't|could not|was unable to) open\b.*\(err=\d+\)", re.IGNORECASE
-)
-"""psm2_error_t: 23 is PSM2_EP_DEVICE_FAILURE, whatever failed (psm2.h)."""
+_OF_PSM: Final = late(r"PSM\d? can't open \w+ unit: .*\(err=23\)", re.IGNORECASE)
+"""Of psm2_error_t 23 is PSM2_EP_DEVICE_FAILURE, whatever failed (psm2.h)."""
 
 
 def is_of_efa(text: str) -> bool:
