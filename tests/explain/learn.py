@@ -62,7 +62,8 @@ def tables(threads: Sequence[Thread]) -> dict[str, str]:
     cases = taught(some)
     return {
         "cases": table(
-            "labels, length", ((",".join(c.labels), f"{c.length:.2f}") for c in cases.cases)
+            "labels, length",
+            ((",".join(c), f"{n:.2f}") for c, n in zip(cases.labels, cases.lengths, strict=True)),
         ),
         "words": table("word, weight, cases", cases.words.items()),
         "threads": table(

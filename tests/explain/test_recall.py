@@ -53,7 +53,7 @@ def test_the_most_like_is_first_and_votes_for_its_causes() -> None:
 
 @pytest.mark.parametrize("text", ["", "frobnicator"])
 def test_what_shares_no_word_is_like_nothing(text: str) -> None:
-    assert CASES.near(text) == Cases((), {}).near(LIMIT) == ()
+    assert CASES.near(text) == Cases((), (), {}).near(LIMIT) == ()
     assert CASES.votes((), 8, 2.0) == {}
 
 
@@ -65,13 +65,13 @@ def test_a_word_of_one_case_is_left_out() -> None:
 def test_the_tables_of_the_package_belong_together_and_are_small() -> None:
     cases = shipped()
     threads = {each.address for each in read()}
-    known = {label for case in cases.cases for label in case.labels}
+    known = {label for case in cases.labels for label in case}
     assert known <= CAUSES.keys()
     highest = max(int(n) for row in cases.words.values() for n in row.split("\t")[1].split())
-    assert highest < len(cases.cases)
+    assert highest < len(cases.labels)
     with open(f"{FOLDER}/threads.tsv", encoding="utf-8") as table:
         rows = [line.rstrip("\n").split("\t") for line in table][1:]
-    assert len(rows) == len(cases.cases)
+    assert len(rows) == len(cases.labels) == len(cases.lengths)
     assert {row[0] for row in rows} <= threads
     assert all(len(part) <= MOST for row in rows for part in row[1:])
     assert os.path.getsize(f"{FOLDER}/words.tsv") < 400_000

@@ -13,6 +13,7 @@ False
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from rdmadiag.explain.log.of_the_job import is_of_the_job
@@ -238,12 +239,18 @@ _SUCCEEDED: Final = late(
 )
 
 
+_asked_again: Final = lru_cache(maxsize=64)
+"""Several readers ask the same of a line, one after another."""
+
+
+@_asked_again
 def names_rdma(text: str) -> bool:
     """Whether it has a word of RDMA, outside of addresses, files, counts and settings."""
     left = _HARMLESS.sub(" ", _SYSLOG.sub("", text))
     return bool(_NAMED.search(left) or _IN_CAPITALS.search(left))
 
 
+@_asked_again
 def may_tell(text: str) -> bool:
     """Whether the line may tell of trouble: it is none of information, prose or other programs."""
     return is_no_prose(text) and not _OTHER.search(text)
@@ -264,6 +271,7 @@ def names_trouble(text: str) -> bool:
     return _STRONG.search(_HARMLESS.sub(" ", text)) is not None
 
 
+@_asked_again
 def is_trouble(text: str) -> bool:
     """Whether the line itself says that something of RDMA is in trouble."""
     if text.strip() in _BARE or _STANDS_STILL.search(text) or is_of_the_job(text):

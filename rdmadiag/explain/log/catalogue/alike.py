@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from rdmadiag.explain.log.catalogue import FOLDER, NONE, rows
-from rdmadiag.explain.log.learned.cases import Case, Cases
+from rdmadiag.explain.log.learned.cases import Cases
 
 WORDS: Final = os.path.join(os.path.dirname(FOLDER), "words.tsv")
 MOST: Final = 400
@@ -27,11 +27,10 @@ LEAST: Final = 60.0
 """What the nearest shares with the line, at least: some four words that few messages have."""
 
 
-class _Messages(Sequence[Case]):
-    """All rows as cases; one is made when it is looked at."""
+class _Labels(Sequence[tuple[str, ...]]):
+    """Those of all rows; of one they are taken out when it is looked at."""
 
-    def __init__(self, lengths: Sequence[str]) -> None:
-        self._lengths = lengths
+    def __init__(self) -> None:
         self._rows = rows()
 
     def __len__(self) -> int:
@@ -39,17 +38,15 @@ class _Messages(Sequence[Case]):
 
     def __getitem__(self, number: Any) -> Any:
         labels = self._rows[number].split("\t", 5)[4]
-        return Case(
-            () if labels == NONE else tuple(labels.split(",")), float(self._lengths[number])
-        )
+        return () if labels == NONE else tuple(labels.split(","))
 
 
 @cache
 def _messages() -> Cases:
     with open(WORDS, encoding="utf-8") as table:
-        lengths = table.readline().split()
+        lengths = [float(each) for each in table.readline().split()]
         words = {word: rest for word, _, rest in (each.partition("\t") for each in table)}
-    return Cases(_Messages(lengths), words)
+    return Cases(_Labels(), lengths, words)
 
 
 def votes_alike(text: str) -> tuple[dict[str, float], bool]:

@@ -9,7 +9,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from rdmadiag.explain.log.learned.features import features
 from rdmadiag.frozen import dataclass
@@ -19,16 +19,7 @@ _ALSO: Final = 0.6
 """What its further labels weigh."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One excerpt of a thread."""
-
-    labels: tuple[str, ...]  # the first is its cause; empty where none is known
-    length: float  # of the vector of its words' weights
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(NamedTuple):
     """A case, by its number, and how like it is: 0 to 1."""
 
     case: int
@@ -40,7 +31,8 @@ class Near:
 class Cases:
     """All of them, and for each word its weight and the numbers of the cases that have it."""
 
-    cases: Sequence[Case]
+    labels: Sequence[tuple[str, ...]]  # of each, its cause first; empty where none is known
+    lengths: Sequence[float]  # of the vector of its words' weights
     words: Mapping[str, str]  # "2.31\t4 17 203"
 
     def near(self, text: str) -> tuple[Near, ...]:
@@ -53,23 +45,20 @@ class Cases:
             own += square
             for number in numbers.split():
                 shared[int(number)] += square
-        found = [
-            Near(number, each / math.sqrt(own) / self.cases[number].length, each)
-            for number, each in shared.items()
-            if each > 0
-        ]
-        return tuple(sorted(found, key=lambda each: (-each.likeness, each.case)))
+        root, lengths = math.sqrt(own), self.lengths
+        found = sorted((-(s / root / lengths[n]), n, s) for n, s in shared.items() if s > 0)
+        return tuple(Near(number, -less, each) for less, number, each in found)
 
     def votes(self, near: Iterable[Near], voters: int, steep: float) -> dict[str, float]:
         """The share of the votes that each cause of the nearest has, the greatest first.
 
         So many `voters` whose cause is known vote, each with its likeness to the power `steep`.
         """
-        known = (each for each in near if self.cases[each.case].labels)
+        known = (each for each in near if self.labels[each.case])
         votes: Counter[str] = Counter()
         for _, each in zip(range(voters), known, strict=False):
             weight = each.likeness**steep
-            for place, label in enumerate(self.cases[each.case].labels):
+            for place, label in enumerate(self.labels[each.case]):
                 votes[label] += weight * (_ALSO if place else 1.0)
         every = math.fsum(votes.values())
         return {label: count / every for label, count in votes.most_common()}
@@ -87,14 +76,14 @@ def made(examples: Sequence[tuple[tuple[str, ...], str]]) -> Cases:
         for each, numbers in having.items()
         if len(numbers) > 1
     }
-    cases = tuple(
-        Case(labels, round(math.sqrt(sum(weights.get(e, 0.0) ** 2 for e in found)) or 1.0, 2))
-        for (labels, _), found in zip(examples, several, strict=True)
+    lengths = tuple(
+        round(math.sqrt(sum(weights.get(e, 0.0) ** 2 for e in found)) or 1.0, 2)
+        for found in several
     )
     words = {
         each: f"{weight}\t{' '.join(map(str, having[each]))}" for each, weight in weights.items()
     }
-    return Cases(cases, dict(sorted(words.items())))
+    return Cases([labels for labels, _ in examples], lengths, dict(sorted(words.items())))
 
 
 def lines_of(name: str) -> list[str]:
@@ -106,7 +95,8 @@ def lines_of(name: str) -> list[str]:
 @cache
 def shipped() -> Cases:
     """Those of the package."""
-    rows = (line.split("\t") for line in lines_of("cases"))
-    cases = (Case(tuple(filter(None, each.split(","))), float(length)) for each, length in rows)
+    rows = [line.split("\t") for line in lines_of("cases")]
+    labels = [tuple(filter(None, each.split(","))) for each, _ in rows]
     words = (line.partition("\t") for line in lines_of("words"))
-    return Cases(tuple(cases), {word: rest for word, _, rest in words})
+    lengths = [float(length) for _, length in rows]
+    return Cases(labels, lengths, {word: rest for word, _, rest in words})
