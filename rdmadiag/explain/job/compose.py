@@ -37,7 +37,7 @@ from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.job.writers import writer_of
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.endings import End, is_own_fault, meaning_of_end, meaning_of_last
+from rdmadiag.explain.log.endings import End, Ending, is_own_fault, meaning_of_end, meaning_of_last
 from rdmadiag.explain.log.groups import known_message, likely
 from rdmadiag.explain.log.kind import STARTS_NOTHING, STOPPED, Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
@@ -150,6 +150,8 @@ class _Composer:
             first, both = None, None  # it waited for one that says why it ended
         if both is not None:
             first = self._one(both.part, both.seen)
+        if first is None and reason is None and (last := self._by_its_last_message()):
+            failed, first = [last], last
         shown = self._first_failure(first) if first else None
         if shown is not None and both is not None:
             shown = replace(shown, failure=_as_both_say(shown.failure, both))
@@ -209,6 +211,14 @@ class _Composer:
         if part is None or part.end is None:
             return None
         return self._by_its_end(part, part.end)
+
+    def _by_its_last_message(self) -> _Placed | None:
+        """What a file fails by that says no more; where another says why it ended, that does."""
+        ends = [part for part in self._collected.parts if part.end]
+        if any(e.end and e.end.what is Ending.REASON and not e.fails_last for e in ends):
+            return None
+        seen = ((part, part.failed_last()) for part in ends)
+        return next((self._one(part, each) for part, each in seen if each), None)
 
     def _names_its_reason(self) -> bool:
         """Whether a file says why it reached nobody. The end of a job may be since it hung."""

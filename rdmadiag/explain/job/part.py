@@ -29,6 +29,7 @@ from rdmadiag.explain.log.endings import (
     end_of,
     is_own_fault,
     last_message,
+    meaning_of_last,
     numbered,
 )
 from rdmadiag.explain.log.fields import fields
@@ -37,7 +38,7 @@ from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, 
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import Candidate, stands_in_a_job
+from rdmadiag.explain.log.scan import Candidate, is_of_a_job, stands_in_a_job
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -128,6 +129,7 @@ class Part:
     end: End | None = None  # how a program ended that failed, by the end of the file
     last_line: End | None = None  # the last that is not blank, of a file of a few lines
     ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
+    fails_last: bool = False  # `end` is of RDMA, and fails as nothing goes on below it
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
     talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
@@ -163,6 +165,16 @@ class Part:
         found = replace(fields(end.text), errno=None, status=None, stage=None)
         causes, look = all_stated((PROGRAM_ERROR,)), remedy(PROGRAM_ERROR, found.platform)
         meaning = Meaning(Kind.FAILURE, PROGRAM_ERROR, found, causes, look)
+        return Occurrence(
+            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
+        )
+
+    def failed_last(self) -> Occurrence | None:
+        """What it fails by, of a file that `fails_last`."""
+        end = self.end if self.fails_last else None
+        meaning = meaning_of_last(end.text) if end else None
+        if end is None or meaning is None:
+            return None
         return Occurrence(
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
@@ -232,8 +244,14 @@ class Collecting:
         if mark is not Mark.NONE:
             rows = (unmarked(each, mark)[1] for each in text.split(b"\n"))
             text = b"\n".join(rows)
-        self.part.end = end_of(text, lines) or last_message(text, lines)
-        end = self.part.end
+        end = self.part.end = end_of(text, lines)
+        if end is None or end.what is Ending.TROUBLE:
+            message = last_message(text, lines)
+            known = meaning_of_last(message.text) if message and mark is Mark.NONE else None
+            is_of_rdma = known is not None and not known.is_other
+            self.part.fails_last = is_of_rdma and is_of_a_job(text.decode("utf-8", "replace"))
+            if message and (end is None or self.part.fails_last):
+                end = self.part.end = message
         if end and lines <= OF_A_TRACEBACK and is_own_fault(end.text):
             last = max(n for n, line in numbered(text, lines) if line.strip())
             begins = text.lstrip().startswith(b"Traceback (most recent call last):")

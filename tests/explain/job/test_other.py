@@ -165,3 +165,37 @@ def test_the_time_limit_of_a_job_does_not_say_why_its_ends_hung() -> None:
     story = placed({"left.log": left, "right.log": end.format(2, 2)})
     assert story.first
     assert story.first.failure.what == "stopped"
+
+
+LAST = "librdmacm: using rxe0\nrbind failed: Address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "failed"),
+    [
+        ("waiting for the client\n", True),
+        ("step 1\nFAILED: 1 of 1 shards\n", True),
+        (FAILED, False),
+        (COMPLETION.format("2026-07-01T10:00:00"), False),
+    ],
+    ids=["waits", "says that it failed", "says why it ended", "failed itself"],
+)
+def test_what_fails_where_nothing_goes_on_below_is_the_failure_of_both_logs(
+    other: str, failed: bool
+) -> None:
+    first = placed({"a.log": LAST, "b.log": other}).first
+    labels = [each.label for each in first.failure.causes] if first else []
+    assert (labels[:1] == ["cm-port-taken"]) is failed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "starting the backup\nrbind failed: Address already in use\n",
+        f"{LAST}65536               13732.91\n",
+        f"{LAST}KeyError: 'x'\n",
+    ],
+    ids=["of another program", "a result below", "an exception below"],
+)
+def test_what_may_be_of_another_program_or_was_passed_over_is_no_failure(text: str) -> None:
+    assert placed({"a.log": text, "b.log": HEALTHY}).first is None
