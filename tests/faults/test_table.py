@@ -298,8 +298,27 @@ def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
         "swallowed-input",
         "wrapped-streams",
     }
+    twenty_third = table.held_out(23)
+    assert twenty_third == {
+        "acl-direction",
+        "assignments",
+        "barriers",
+        "bitmasks",
+        "hexadecimal",
+        "kernel-release",
+        "kill-switches",
+        "look-alikes",
+        "nameless-users",
+        "network-watchdogs",
+        "nonlocal-bind",
+        "port-forwards",
+        "resolver-options",
+        "rule-jumps",
+        "running-limits",
+        "time-units",
+    }
     later = seventeenth | eighteenth | nineteenth | twentieth | twenty_first | twenty_second
-    assert table.held_out() == earlier | later
+    assert table.held_out() == earlier | later | twenty_third
 
 
 def test_a_round_draws_of_its_own_families_alone() -> None:
