@@ -55,6 +55,15 @@ ROWS: Final = (
         ),
     ),
     Cause(
+        "disk-failed",
+        "a disk of this host, or what it is attached to, does not answer or reports errors",
+        linux=(
+            "sudo dmesg -T | grep -iE 'nvme|ata[0-9]|sd[a-z]|I/O error' | tail -30",
+            "sudo smartctl -a /dev/nvme0; sudo nvme list   # of the disk that is named",
+            "# take the node out of the batch system until the disk is changed",
+        ),
+    ),
+    Cause(
         "process-limit",
         "the limit on processes and threads is reached: ulimit -u, or pids of the container or job",
         linux=(

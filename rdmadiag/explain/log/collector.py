@@ -439,7 +439,8 @@ class Collector:
         reason = apart or self._fault
         if reason and reason.causes and reason.causes[0].label in OF_NO_RDMA:
             _pass_over_what_is_beside(groups, reason.causes[0].label)
-        named = (apart.line,) if apart and apart.causes[0].label in OF_NO_RDMA else ()
+        is_apart = apart and (apart.causes[0].label in OF_NO_RDMA or self._names_no_rdma())
+        named = (apart.line,) if apart and is_apart else ()
         worded = self._worded or (self._beside if not self._unknown else {})
         worded = {key: each for key, each in worded.items() if each.number not in named}
         if named:
@@ -496,6 +497,10 @@ class Collector:
             bytes=size,
             other=self._fault_before(of) or self._other(lines),
         )
+
+    def _names_no_rdma(self) -> bool:
+        """Whether the text is whole, and no line has a word of RDMA."""
+        return self.whole != "" and not any(map(names_rdma, self.whole.splitlines()))
 
     def _fault_before(self, of: Mapping[Kind, tuple[Failure, ...]]) -> OtherFailure | None:
         """What ended a program before anything of RDMA is said to have failed."""

@@ -34,6 +34,7 @@ from rdmadiag.explain.log.observed import (
     RESOLVED,
 )
 from rdmadiag.explain.log.settings import (
+    LAYERS_MIXED,
     LISTED_DOWN,
     ON_INFINIBAND,
     ON_ROCE,
@@ -119,7 +120,8 @@ def _fits(row: "Setting", meaning: "Meaning", *, of_roce: bool) -> bool:
     found = meaning.fields
     if row.word == GID_INDEX_0 and found.stage is Stage.RTR and not _DLID.search(found.text):
         return of_roce and (found.errno in _OF_A_WAY or row.label in _labels(meaning))
-    return found.stage is Stage.OPEN or row.label in _labels(meaning)
+    by_any = found.stage is Stage.OPEN or row.word == LAYERS_MIXED
+    return by_any or row.label in _labels(meaning)
 
 
 _DLID: Final = late(r"\bd?lid[ =]+(?:0x0*)?[1-9a-f]", re.IGNORECASE)

@@ -29,7 +29,8 @@ GPU_FAULT: Final = "gpu-fault"
 HOST_DOWN: Final = "peer-host-down"
 OF_NO_RDMA: Final = frozenset(
     {
-        *("disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed", "job-ended"),
+        *("disk-failed", "disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed"),
+        "job-ended",
         *("killed-for-memory", "name-not-resolved", "outside-unreachable", PROGRAM_ERROR),
         "process-limit",
     }

@@ -67,7 +67,8 @@ _OBSERVED: Final = {
 
 _OF_A_RATE: Final = late(
     r"\b(?:others?|rest)\b.{0,40}\b(?:gives?|gets?|are at|reach(?:es)?) ~?\d"
-    r"|\b(?:drops?|dropped|falls?|fell) to (?:an? )?(?:third|half|quarter|tenth)\b"
+    r"|\b(?:drops?|dropped|falls?|fell) to "
+    r"(?:(?:an? )?(?:third|half|quarter|tenth)\b|(?:only |about |just )?~?\d)"
     r"|\bgets? (?:~|about )?\d+ ?% (?:less|lower) than\b|\b\d+ ?% slower than\b"
     r"|\bnever (?:goes|gets|went|got) (?:over|above|beyond) ~?\d"
     r"|\bthe slow(?:est)? (?:one|node|host|pair)\b",

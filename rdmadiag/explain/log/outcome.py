@@ -133,7 +133,7 @@ _RESULT: Final = late(
     r"|^ *\d+(?: +\d+)* +\d+\.\d+(?:[ \t]+[\d.]+)*[ \t]*$"
     r"|^ *\d+ +\d+ +(?:u?int\d*|b?float\d*|half|double) +\w+ .*\d\.\d"
     # training, and servers
-    r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,3}\d+\b.{0,200}"
+    r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,8}\d+\b.{0,200}"
     r"\b(?:loss|s/it|it/s|sec/step)\b"
     r"|\d/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
     r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
@@ -142,6 +142,7 @@ _RESULT: Final = late(
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
     r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
     r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
+    r"|^\S+ +: ok=\d+ +changed=\d+ +unreachable=0 +failed=0\b"  # of Ansible
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _ENDED_WELL: Final = late(

@@ -22,7 +22,15 @@ ON_ROCE: Final = "on-roce"
 """All devices that NCCL takes are of that link layer."""
 DEVICES_EXCLUDED: Final = "devices-excluded"
 """NCCL is to leave some devices aside; it is asked for the others."""
-ASKS_FOR_RDMA: Final = frozenset({RDMA_ASKED_FOR, ON_INFINIBAND, ON_ROCE, DEVICES_EXCLUDED})
+DEVICES_NAMED: Final = "devices-named"
+"""NCCL is to take those alone, and what it was given is named like a netdev."""
+LAYERS_MIXED: Final = "layers-mixed"
+"""NCCL takes devices of both link layers, and a port of one cannot reach one of the other."""
+ASKS_FOR_RDMA: Final = frozenset(
+    {
+        *(RDMA_ASKED_FOR, ON_INFINIBAND, ON_ROCE, DEVICES_EXCLUDED, DEVICES_NAMED, LAYERS_MIXED),
+    }
+)
 OF_THE_WAY: Final = ASKS_FOR_RDMA | {BY_SOCKETS}
 
 RETRIES_EXCEEDED: Final = 12
@@ -82,6 +90,18 @@ SETTINGS: Final = (
         late(r"NCCL_IB_HCA set (?:to|by environment to) \^"),
         frozenset({Stage.OPEN}),
         "device-absent",
+    ),
+    Setting(
+        DEVICES_NAMED,
+        late(r"NCCL_IB_HCA set (?:to|by environment to) =?(?:ib\d|ib[ps]\d|eth\d|en[ops]\d|bond)"),
+        frozenset({Stage.OPEN}),
+        "device-absent",
+    ),
+    Setting(
+        LAYERS_MIXED,
+        late(r"\bNET/IB : Using (?=.*:\d+/IB\b)(?=.*:\d+/RoCE\b)"),
+        frozenset({Stage.RTR}),
+        "link-layers-differ",
     ),
     Setting(
         "gid-without-netdev",

@@ -47,7 +47,10 @@ def is_manual(lines: Sequence[str]) -> bool:
 def is_page(lines: Sequence[str]) -> bool:
     """Whether it is a page of the manual, or a part of one: headings or options, and below them
     sentences that are indented. A question of what a sentence of it means may stand beside.
+    Or a commit that git shows, or a table of an enumeration with sentences about it.
     """
+    if _is_commit(lines) or _is_enumeration(lines) or _is_marked_up(lines):
+        return True
     asked = [each for each in lines if _asks_what_it_means(each, lines)]
     said = [each for each in lines if each not in asked]
     bare = [each.lstrip() for each in said]
@@ -57,6 +60,54 @@ def is_page(lines: Sequence[str]) -> bool:
         return True
     fits = all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in said)
     return fits and (is_manual(said) or _is_below_a_head(said))
+
+
+def _is_commit(lines: Sequence[str]) -> bool:
+    """Whether it is what `git show` and `git log` print of one, its message and its files."""
+    several = [each for each in lines if each.strip()]
+    if len(several) < FEWEST or not _COMMIT.match(several[0]) or several[1][:8] != "Author: ":
+        return False
+    return all(map(_OF_A_COMMIT.match, several[1:]))
+
+
+_COMMIT: Final = late(r"commit [0-9a-f]{7,40}(?: \([^)]*\))?$")
+_OF_A_COMMIT: Final = late(
+    r"(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): | {4}| \S.* \| +(?:\d+ [+-]*|Bin .*)$"
+    r"| \d+ files? changed"
+)
+
+
+def _is_enumeration(lines: Sequence[str]) -> bool:
+    """Whether half of it is a table of constants with their numbers, and no line is of a log."""
+    several = [each for each in lines if each.strip()]
+    rows = {each for each in several if _CONSTANT.match(each)}
+    rest = [each for each in several if each not in rows]
+    if len(rows) < _ROWS or len(rows) < len(rest):
+        return False
+    return not any(map(_LOG.search, several)) and not any(map(_OF_OWN_HOSTS.search, rest))
+
+
+def _is_marked_up(lines: Sequence[str]) -> bool:
+    """Whether it is reStructuredText: headings that are underlined, and sentences."""
+    several = [each for each in lines if each.strip()]
+    under = [at for at, each in enumerate(several) if at and _UNDERLINE.fullmatch(each)]
+    heads = {at - 1 for at in under if len(several[at]) >= len(several[at - 1].rstrip())}
+    rest = [each for at, each in enumerate(several) if at not in heads and at not in under]
+    if len(heads) < FEWEST - 1 or any(map(_LOG.search, rest)) or any(map(_PRINTED.search, rest)):
+        return False
+    return all(each.rstrip()[-1] in ".:)" for each in rest) and not any(
+        map(_OF_OWN_HOSTS.search, rest)
+    )
+
+
+_UNDERLINE: Final = late(r"([-=^~*+])\1{3,}")
+_ROWS: Final = 5
+_OF_OWN_HOSTS: Final = late(
+    r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_|hns_|qedr|erdma_|(?:ib|roce|rocep)p?)\d"
+    r"|(?<![-\w])(?:[Mm]y|[Oo]ur(?! wiki| docs| notes)|[Ww]e|I|[Mm]ine)\b"
+    r"|\b(?:wr_id|vendor|errno|qpn?)[ =:]+\w*\d"
+)
+_CONSTANT: Final = late(r"\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z]")
 
 
 def _is_below_a_head(lines: Sequence[str]) -> bool:
@@ -97,7 +148,8 @@ def _asks_what_it_means(line: str, lines: Sequence[str]) -> bool:
 
 _QUOTED: Final = late(r'"[^"]{3,200}"')
 _MEANS: Final = late(
-    r"(?:Does|What does) {1,2}means?(?: (?:E[A-Z]{2,12}|here|exactly))?\?"
+    r"(?:(?:Does|What does) {1,2}means?(?: (?:E[A-Z]{2,12}|here|exactly))?"
+    r"|Does {1,2}mean (?:(?!\b(?:fail|error|my|our|we)\b)[^.?!]){1,120})\?"
     r"(?: Just asking\b[^.?!]{0,60}\.)?$"
 )
 _OPTION: Final = late(

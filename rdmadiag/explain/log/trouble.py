@@ -78,10 +78,13 @@ _HARMLESS: Final = late(
     r"|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
     r"|(?:\b|_)(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
     r"|(?:\b|_)error[\"']?[ =:]+0\b(?!x)|\berrors?[ =:]+0x0+\b"
+    r"|^\\\\.* 0\s*$"  # of Windows, by the path of the counter
     r"|\b[Ff]ailed \w+: +0\s*$|\b[Ee]rror is \d+\.\d+(?:[eE][-+]?\d+)?\s*$"
     r"|\bskipping \w+ +\(not supported\)"
     r"|\b0 (?:tests|checks|cases) (?:\w+ and )?(?:failed|skipped)\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
+    # a list that an oops has, of all that is loaded
+    r"|\bModules linked in: .*"
     # settings and what is named after an error
     r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"
     r"|\berror handling:[^|]*|\bfail-?(?:over|safe|back)\w*"
@@ -182,6 +185,10 @@ _OTHER: Final = late(
     r"|\bgetPluginParams\b|createBackend: unsupported|[Cc]annot change \w+ when RDMA is active"
     r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
     r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"
+    # memory of the host, and what follows an oops, whose own lines say where it was
+    r"|\bEDAC [A-Z]+\d*: |\bKernel panic - not syncing: Fatal exception"
+    # a shell of a Mac: how the command ended, and all of it
+    r"|^zsh: (?:abort|bus error|killed|segmentation fault|terminated|trace trap) {2,}"
     # tables
     r"|^\s*\|.*\|\s*$|_total\{"
     # linkers, packages, and files that a script makes

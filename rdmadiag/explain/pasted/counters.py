@@ -83,6 +83,7 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
     if not has_infiniband:
         yield from _of_one_priority(read)
     yield from _of_a_fabric(several)
+    yield from _of_mlxlink(several)
 
 
 def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Shown]:
@@ -114,6 +115,22 @@ def _of_a_fabric(several: Sequence[Part]) -> Iterator[Shown]:
             bad = [name for name in found if _OF_THE_CABLE.fullmatch(name) and found[name] >= FEW]
             if _OF_A_PORT.match(line.text) and full and len(bad) > 1:
                 yield Shown(("cable-or-module", "link-flaps"), line, False, if_unanswered=True)
+
+
+def _of_mlxlink(several: Sequence[Part]) -> Iterator[Shown]:
+    """A link that was lost often since the driver started, and that has counted errors, too."""
+    for part in several:
+        found = {row[1]: (int(row[2]), e) for e in part.lines if (row := _MLXLINK.match(e.text))}
+        downs, line = found.get(_LINK_DOWNS, (0, None))
+        errors = max(
+            (count for name, (count, _) in found.items() if name != _LINK_DOWNS), default=0
+        )
+        if line is not None and downs >= FEW and errors >= MANY:
+            yield Shown(("link-flaps", "cable-or-module", "link-lost"), line, False)
+
+
+_LINK_DOWNS: Final = "Link Down Counter"
+_MLXLINK: Final = late(rf"\s*({_LINK_DOWNS}|Effective Physical Errors|Symbol Errors)\s*: (\d+)\s*$")
 
 
 def _of_rises(

@@ -92,6 +92,24 @@ def of_host(several: Sequence[Part]) -> Iterator[Shown]:
         yield from _of_lines(part)
     yield from _of_modules(several)
     yield from _of_translation(several)
+    yield from _of_port_mappers(several)
+
+
+def _of_port_mappers(several: Sequence[Part]) -> Iterator[Shown]:
+    """iwpmd(8) runs at one of two hosts: the port that it maps there is not asked for."""
+    found = {
+        part.host: line
+        for part in several
+        if part.host and _ASKS_FOR_IWPMD.search(part.command)
+        for line in part.lines
+        if line.text.strip() in ("active", "inactive", "failed")
+    }
+    without = [line for line in found.values() if line.text.strip() != "active"]
+    if without and len(without) < len(found):
+        yield Shown(("helper-service-down",), without[0])
+
+
+_ASKS_FOR_IWPMD: Final = late(r"\bsystemctl is-active iwpmd(?:\.service)?\s*$")
 
 
 def _of_translation(several: Sequence[Part]) -> Iterator[Shown]:

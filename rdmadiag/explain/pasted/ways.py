@@ -27,12 +27,28 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_sizes(several)
     yield from _of_routes(several)
     yield from _of_rejects(several)
+    yield from _of_requests(several)
+
+
+def _of_requests(several: Sequence[Part]) -> Iterator[Shown]:
+    """All pings of an address were answered, and the connection manager's request to it was not."""
+    answered = {to for to, all_ in _plain(several).items() if all_}
+    for part in several:
+        to = set(_ADDRESS.findall(part.command)) if _ASKS_BY_CM.search(part.command) else set()
+        for line in part.lines if to & answered else ():
+            if _NO_REPLY.search(line.text):
+                yield Shown(("cm-datagrams-lost", "roce-port-dropped"), line)
+
+
+_ASKS_BY_CM: Final = late(r"\b(?:rping|ucmatose|udaddy|cmtime|riostream|rstream)\b")
+_NO_REPLY: Final = late(r"RDMA_CM_EVENT_UNREACHABLE, error -110\b")
+"""ETIMEDOUT: all of its tries, and no reply."""
 
 
 def _of_sizes(several: Sequence[Part]) -> Iterator[Shown]:
     """Large packets that may not be split get lost, and small ones do not."""
     got = [
-        (int(size[1]), int(found[1]), line, part.command.split()[-1])
+        (int(size[1]), int(found[1]), line, _destination(part.command))
         for part in several
         if _PING.search(part.command) and (size := _SIZE.search(part.command))
         for line in part.lines
@@ -65,12 +81,18 @@ def _carried(several: Sequence[Part]) -> set[str]:
     return {to for to, several in sizes.items() if several and max(several) < EVERY_ETHERNET}
 
 
+def _destination(command: str) -> str:
+    """Of ping: the address, wherever it stands; else the last word, a name."""
+    own = command.partition("|")[0]
+    return next(iter(_ADDRESS.findall(own)[-1:]), None) or own.split()[-1]
+
+
 def _plain(several: Sequence[Part]) -> dict[str, bool]:
     """By destination: whether all pings without a size were answered, some at least."""
     found: dict[str, bool] = {}
     for part in several:
         if _PLAIN.match(part.command) and not _SIZE.search(part.command):
-            to = part.command.split()[-1]
+            to = _destination(part.command)
             for line in part.lines:
                 if row := _RECEIVED.match(line.text):
                     found[to] = row[1] != "0" and found.get(to, True)
