@@ -101,3 +101,56 @@ def test_options_with_what_they_do() -> None:
 )
 def test_what_is_not_of_options_alone(text: str) -> None:
     assert not page(text)
+
+
+COMMIT = """commit 3c1f0a8e5d2b
+Author: A Developer <developer@example.com>
+Date:   Tue Feb 6 11:20:44 2024 +0200
+
+    RDMA/mlx5: Relax access upon modify commands
+
+    Before this change mlx5dv_devx_obj_modify failed, errno 16 (Device or resource busy)
+
+ drivers/infiniband/hw/mlx5/devx.c | 8 ++++----
+ 1 file changed, 4 insertions(+), 4 deletions(-)
+"""
+STATUSES = """Work completions
+
+ 4  IBV_WC_LOC_PROT_ERR       local protection error
+ 5  IBV_WC_WR_FLUSH_ERR       Work Request Flushed Error
+10  IBV_WC_REM_ACCESS_ERR     remote access error
+12  IBV_WC_RETRY_EXC_ERR      transport retry counter exceeded
+13  IBV_WC_RNR_RETRY_EXC_ERR  RNR retry counter exceeded
+
+Status 12 is raised when no acknowledgement came.
+"""
+REST = """NCCL_IB_TIMEOUT
+---------------
+
+It can help if NCCL fails on a call to *ibv_poll_cq* with error 12.
+
+Values accepted
+^^^^^^^^^^^^^^^
+Values can be 1-31.
+"""
+
+
+@pytest.mark.parametrize("text", [COMMIT, STATUSES, REST], ids=["commit", "statuses", "reST"])
+def test_a_commit_and_a_page_about_failures_are_of_none(text: str) -> None:
+    assert page(text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "mlx5_0: ibv_modify_qp failed: Connection timed out\n",
+        "ib_write_bw: Couldn't allocate MR\n",
+        "We see this on two nodes of ours.\n",
+        "node1:10:12 [0] NCCL WARN NET/IB : Got completion with error 12\n",
+    ],
+    ids=str.strip,
+)
+@pytest.mark.parametrize("text", [COMMIT, STATUSES, REST], ids=["commit", "statuses", "reST"])
+def test_what_stands_beside_a_commit_or_a_page_is_read(text: str, said: str) -> None:
+    assert not page(text + said)
+    assert not page(said + text)

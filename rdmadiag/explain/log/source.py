@@ -84,7 +84,8 @@ def _is_enumeration(lines: Sequence[str]) -> bool:
     rest = [each for each in several if each not in rows]
     if len(rows) < _ROWS or len(rows) < len(rest):
         return False
-    return not any(map(_LOG.search, several)) and not any(map(_OF_OWN_HOSTS.search, rest))
+    said = (_OF_OWN_HOSTS, _PRINTED)
+    return not any(map(_LOG.search, several)) and not any(e.search(r) for e in said for r in rest)
 
 
 def _is_marked_up(lines: Sequence[str]) -> bool:

@@ -205,6 +205,7 @@ _OTHER: Final = late(
     r"|\b(?:promiscuous|allmulti\w*) mode\b|\bvfs_(?:fuse|sock)\.c|\binotify_\w+"
     # how the processes of a job find each other
     r"|\bPMIX?_(?:SUCCESS|ERR\w*)\b|\bpmi-spawner\b"
+    r"|\b[Mm]unge (?:de|en)code failed\b|\bmunge/munge\.socket\b"
     r"|\b(?:nvshmem_bootstrap|bootstrap_(?:loader_)?init)\b|\bbootstrap\.cpp:\d"
     # what says that it may be passed over
     r"|\b(?:can|may|should|could) (?:be )?(?:safely )?(?:be )?ignored?\b|\b(?:harmless|benign)\b"

@@ -143,3 +143,15 @@ def test_ibqueryerrors_lists_ports_of_which_one_may_be_on_the_way() -> None:
     assert first(port.format(0xFFFF, 9)) is None
     assert first(port.format(412, 90)) is None  # nobody knows since when
     assert first(f"\t\tState: Down\n{port.format(0xFFFF, 1204)}") is None
+
+
+@pytest.mark.parametrize(
+    ("downs", "errors", "found"),
+    [(37, 21480, ("link-flaps", 3, False)), (37, 0, None), (2, 21480, None)],
+    ids=["often lost, with errors", "without errors", "lost twice"],
+)
+def test_a_link_that_mlxlink_says_was_lost_often(
+    downs: int, errors: int, found: tuple[str, int, bool] | None
+) -> None:
+    rows = f"Effective Physical Errors          : {errors}\nLink Down Counter   : {downs}\n"
+    assert first(f"{ON_N1}mlxlink -d aa:00.0 -c\n{rows}") == found

@@ -160,3 +160,14 @@ def test_ufw_has_no_say_of_an_adapter() -> None:
     assert first(listed) is None
     passes = listed.replace("active\n", "active\nDefault: allow (incoming), allow (outgoing)\n")
     assert first(f"{ON_N1}ibv_rc_pingpong -d rxe0\n{passes}") is None
+
+
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [("active", ("helper-service-down", 2, True)), ("inactive", None), ("", None)],
+    ids=["at the other host it runs", "at neither", "of the other nothing is known"],
+)
+def test_iwpmd_runs_at_one_of_two_hosts(there: str, found: tuple[str, int, bool] | None) -> None:
+    asked = "[root@{} ~]# systemctl is-active iwpmd\n{}\n"
+    text = asked.format("n1", "inactive") + (asked.format("n2", there) if there else "")
+    assert first(text) == found

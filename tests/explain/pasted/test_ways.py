@@ -43,3 +43,11 @@ def test_a_large_ping_without_an_answer_from_a_peer_that_answers_small_messages(
     assert first(many + ping(4200, 0)) is None
     refused = "ping: local error: message too long, mtu=1500\n"
     assert first(few + ping(4200, 0) + refused) is None
+
+
+def test_requests_of_the_connection_manager_get_lost_where_all_pings_are_answered() -> None:
+    answers = f"{ON_N1}ping -c 2 {{}} | tail -2\n2 packets transmitted, {{}} received, 0% loss\n"
+    asked = f"{ON_N1}rping -c -a 10.40.0.9 -v\ncma event RDMA_CM_EVENT_UNREACHABLE, error -110\n"
+    assert first(answers.format("10.40.0.9", 2) + asked) == ("cm-datagrams-lost", 4, True)
+    assert first(answers.format("10.40.0.9", 0) + asked) is None
+    assert first(answers.format("10.40.0.8", 2) + asked) is None
