@@ -30,7 +30,7 @@ ADDRESS = "192.0.2.2:18620"
         (f"cannot listen on {ADDRESS}: Address already in use", "tcp-port-taken"),
         (f"cannot listen on {ADDRESS}: Cannot assign requested address", "not-this-hosts-address"),
         (f"cannot listen on {ADDRESS}: Permission denied", "tcp-port-privileged"),
-        ("no address for node7: Name or service not known", "peer-address-wrong"),
+        ("no address for node7: Name or service not known", "name-not-resolved"),
         ("the preflight forbids RTR on rxe0/1", "attempt-not-permitted"),
     ],
 )

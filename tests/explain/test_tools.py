@@ -48,11 +48,11 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
         ("rdma_bind_addr: Permission denied", "tcp-port-privileged"),
         ("Error opening XRC domain", "qp-type-unsupported"),
         ("Couldn't allocate work buf.", "no-memory"),
-        ("Temporary failure in name resolution for node7.example:18515", "peer-address-wrong"),
-        ("Name or service not known for node7:18515", "peer-address-wrong"),
+        ("Temporary failure in name resolution for node7.example:18515", "name-not-resolved"),
+        ("Name or service not known for node7:18515", "name-not-resolved"),
         (
             "getaddrinfo failed (Name or service not known) - invalid hostname or IP address",
-            "peer-address-wrong",
+            "name-not-resolved",
         ),
         (
             (

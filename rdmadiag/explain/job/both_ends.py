@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
-from rdmadiag.explain.job.part import OF_A_START, TEXT_KEPT, Occurrence, Part
+from rdmadiag.explain.job.part import TEXT_KEPT, Occurrence, Part
 from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
+from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.frozen import dataclass
 from rdmadiag.late import late
 
@@ -25,6 +26,8 @@ _REFUSES: Final = late(
     re.IGNORECASE,
 )
 """What a shell, an account or a check before a job says where it starts nothing."""
+_WAITS: Final = late(r"\b(?:wait(?:s|ing)?|sleep(?:s|ing)?) (?:for|until|on|\d+)\b", re.IGNORECASE)
+"""What a script says that starts its program when something else is there."""
 _BLANK: Final = 2  # bytes of a log in which nothing was said
 _OF_THE_WAY: Final = frozenset(
     (
@@ -212,7 +215,7 @@ def _not_started(part: Part, other: Part) -> Compared | None:
     if part.is_a_traceback and other.talk.reached in (Reached.WAITING, Reached.OWN_END):
         assert end is not None
         return None if _failed(other) else Compared(part, part.ended_by_itself(end), (), ())
-    if part.lines > OF_A_START:
+    if part.last_line is None:
         return None
     if end is not None and NOT_STARTED.search(end.text):
         has_met_it = other.talk.reached is not Reached.NOTHING or _failed(other)
@@ -230,18 +233,32 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     line, reached = part.end or part.last_line, other.talk.reached
     if line is None or part.talk.died or _failed(other):
         return None
+    waits_itself = _WAITS.search(line.text) is not None
+    says = f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}"
     if reached not in (Reached.WAITING, Reached.OWN_END):
-        return None
-    said = (
-        f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}",
-        f"{other.where}: it waits for its client: {other.talk.text}",
-    )
-    if _REFUSES.search(line.text):
+        is_silent = other.bytes <= _BLANK or (waits_itself and _waits_itself(other))
+        if (
+            not is_silent
+            or names_rdma(line.text)
+            or not (waits_itself or _REFUSES.search(line.text))
+        ):
+            return None
+        last = other.last_line.text[:TEXT_KEPT] if other.last_line else "nothing"
+        return Compared(part, part.not_started(line), (), (says, f"{other.where}: {last}"))
+    said = (says, f"{other.where}: it waits for its client: {other.talk.text}")
+    if waits_itself or _REFUSES.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
     if seen is None or not _SAYS_NOTHING.match(line.text):
         return None
     return Compared(other, seen, all_stated(_NOBODY_CAME, "no_peer"), said)
+
+
+def _waits_itself(part: Part) -> bool:
+    """Whether its script waits for something, and no test has printed anything."""
+    line = part.last_line
+    is_before = part.talk.reached is Reached.NOTHING and not _failed(part)
+    return is_before and line is not None and _WAITS.search(line.text) is not None
 
 
 # --- how far the two came ----------------------------------------------------------------------

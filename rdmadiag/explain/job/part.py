@@ -70,7 +70,7 @@ MOST_WRITERS: Final = 100_000
 REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
 OF_A_TRACEBACK: Final = 40  # lines
-OF_A_START: Final = 5  # lines of a shell, or of a script, whose program was not started
+OF_A_START: Final = 5  # different lines of a shell, or a script, whose program was not started
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
 
 
@@ -127,7 +127,7 @@ class Part:
     dropped: int = 0
     last: Stamp | None = None  # of the last line that has one
     end: End | None = None  # how a program ended that failed, by the end of the file
-    last_line: End | None = None  # the last that is not blank, of a file of a few lines
+    last_line: End | None = None  # the last that is not blank, of a file that says little
     ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
     fails_last: bool = False  # `end` is of RDMA, and fails as nothing goes on below it
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
@@ -260,8 +260,8 @@ class Collecting:
         if lines <= MOST_LINES and mark is Mark.NONE:
             named = (_PORT.findall(line) for _, line in numbered(text, lines))
             self.part.ports = frozenset(int(each) for several in named for each in several)
-        if lines <= OF_A_START:
-            several = (End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line)
+        several = [End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line]
+        if lines <= MOST_LINES and len({each.text for each in several}) <= OF_A_START:
             self.part.last_line = max(several, key=lambda each: each.number, default=None)
 
     def _settle_links(self) -> None:

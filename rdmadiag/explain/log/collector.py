@@ -53,6 +53,7 @@ from rdmadiag.explain.log.groups import (
     wants_a_device,
 )
 from rdmadiag.explain.log.kind import (
+    DISK_FAILED,
     ENDED,
     GPU_FAULT,
     IN_WORDS,
@@ -525,6 +526,8 @@ class Collector:
         """Without consequences of a failure that is none of RDMA: of a GPU without memory."""
         apart = self._apart or (self._fault if self._fault and self._fault.causes else None)
         if apart is None or any(each.meaning.kind is Kind.FAILURE for each in groups):
+            return groups
+        if apart.causes[0].label == DISK_FAILED:  # the job may not be on it
             return groups
         since = self._apart_since if apart is self._apart else apart.line
         return [e for e in groups if e.meaning.kind is not Kind.CONSEQUENCE or e.number < since]

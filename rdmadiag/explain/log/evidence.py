@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from errno import EHOSTUNREACH, EINVAL, ENETUNREACH, ENOSPC, ETIMEDOUT
+from errno import EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, ENOSPC, ETIMEDOUT
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.calls import causes
@@ -120,8 +120,10 @@ def _fits(row: "Setting", meaning: "Meaning", *, of_roce: bool) -> bool:
     found = meaning.fields
     if row.word == GID_INDEX_0 and found.stage is Stage.RTR and not _DLID.search(found.text):
         return of_roce and (found.errno in _OF_A_WAY or row.label in _labels(meaning))
-    by_any = found.stage is Stage.OPEN or row.word == LAYERS_MIXED
-    return by_any or row.label in _labels(meaning)
+    if row.word == LAYERS_MIXED:
+        named = found.local_gid or found.remote_gid
+        return found.errno in (EINVAL, ENODEV) and named is None
+    return found.stage is Stage.OPEN or row.label in _labels(meaning)
 
 
 _DLID: Final = late(r"\bd?lid[ =]+(?:0x0*)?[1-9a-f]", re.IGNORECASE)

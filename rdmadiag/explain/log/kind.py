@@ -26,11 +26,12 @@ NOT_STARTED: Final = "program-not-started"
 PROGRAM_ERROR: Final = "program-error"
 """The cause that says no more than that a program failed by itself."""
 GPU_FAULT: Final = "gpu-fault"
+DISK_FAILED: Final = "disk-failed"
+"""Of the host's own: nothing that RDMA does hangs on it."""
 HOST_DOWN: Final = "peer-host-down"
 OF_NO_RDMA: Final = frozenset(
     {
-        *("disk-failed", "disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed"),
-        "job-ended",
+        *("disk-full", GPU_FAULT, "gpu-memory-full", "host-memory-failed", "job-ended"),
         *("killed-for-memory", "name-not-resolved", "outside-unreachable", PROGRAM_ERROR),
         "process-limit",
     }

@@ -142,7 +142,6 @@ _RESULT: Final = late(
     r"|(?:^|[\s=])[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:OK|PASS(?:ED)?)\s*$"
     r"|\b[Hh]ello,? (?:[Ww]orld|from)\b.{0,100}\b\d+ (?:out )?of (?!1\b)\d+"
     r"|\bNormal +Started +.*\bStarted container\b"  # of Kubernetes
-    r"|^\S+ +: ok=\d+ +changed=\d+ +unreachable=0 +failed=0\b"  # of Ansible
     r"|\bnew ctrl: NQN\b|\bSuccessfully reconnected\b"
 )
 _ENDED_WELL: Final = late(

@@ -20,7 +20,7 @@ NOT_OUTPUT: Final = late(
     r"|(?:static |const |unsigned |extern )*(?:int|void|struct|char|bool|u?int\d+_t|size_t) \*?\w+"
     r"(?:\(|\[|;| = |$)|(?:while|for|elif|else if) ?\(?.*[:{]$|\w+(?:, \w+)* :?= [\w.]+\(.*\)?$"
     r"|(?:v?[fs]n?)?print(?:f|ln)?!?\(|(?:Ok|Err|Some)\(.*=>)"
-    r"|;\s*/\*.*\*/\s*$|^\s*\[\w+\]\s*= "
+    r"|;\s*/\*.*\*/\s*$|^\s*\[\w+\]\s*= \"[^\"]*\",?$"
     # what a command is for, of a list of them, and the terms of a licence
     r"|^\s*# (?:Check|List|Verify|Use|Run|Make sure|Ensure|See|Install|Show|Get) [\w ]+"
     r"|^\s*(?:\./|kubectl |docker |sudo |ssh )\S.* (?:#|--) [\w ]+"
@@ -32,8 +32,10 @@ NOT_OUTPUT: Final = late(
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
-    r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z]"  # an enumeration of a page
-    r"|\byou (?:would |will |'d )?get \S|\bfor example,? if\b"  # somebody explains
+    r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*$"  # an enumeration
+    r"|\bfor example,? if\b"  # somebody explains
+    r"|^\s*Start +\d+: \S+$|\bTest +#\d+: \S+ \.+ +Passed\b"  # of ctest
+    r"|\bFixed (?:an?|the|some) [a-z]"  # notes of a release
     r"|\.\.\. (?:ok|expected failure|skipped '.*')$"  # what unittest of Python says of a test
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+ \(\d+\) {2,}[a-zA-Z]|^\s*\"[^\"]{1,200}\" +[-=]> \w"
     r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
@@ -42,7 +44,6 @@ NOT_OUTPUT: Final = late(
     r"|^\s*(?:\[[\w.-]+@[\w.-]+ [^\]]{1,80}\]|[\w.-]+@[\w.-]+:[~/][^#$ ]{0,80})[#$] "
     r"|^\s*[\w.-]+@[\w.-]+ [~/]\S{0,80} % "
     r"|^PS [A-Z]:\\[^>]{0,80}> "  # and that of PowerShell
-    r"|^\$ \w"
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 

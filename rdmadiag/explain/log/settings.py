@@ -93,7 +93,7 @@ SETTINGS: Final = (
     ),
     Setting(
         DEVICES_NAMED,
-        late(r"NCCL_IB_HCA set (?:to|by environment to) =?(?:ib\d|ib[ps]\d|eth\d|en[ops]\d|bond)"),
+        late(r"NCCL_IB_HCA set (?:to|by environment to) =?(?:ib\d|eth\d|en[ops]\d|bond)"),
         frozenset({Stage.OPEN}),
         "device-absent",
     ),

@@ -63,11 +63,14 @@ def is_page(lines: Sequence[str]) -> bool:
 
 
 def _is_commit(lines: Sequence[str]) -> bool:
-    """Whether it is what `git show` and `git log` print of one, its message and its files."""
+    """Whether it is what `git show` and `git log` print of one that somebody has signed, or whose
+    files they list, and nobody says that his hosts fail.
+    """
     several = [each for each in lines if each.strip()]
     if len(several) < FEWEST or not _COMMIT.match(several[0]) or several[1][:8] != "Author: ":
         return False
-    return all(map(_OF_A_COMMIT.match, several[1:]))
+    is_one = all(map(_OF_A_COMMIT.match, several[1:])) and any(map(_SIGNED.match, several))
+    return is_one and not any(map(_OWN.search, several))
 
 
 _COMMIT: Final = late(r"commit [0-9a-f]{7,40}(?: \([^)]*\))?$")
@@ -75,40 +78,51 @@ _OF_A_COMMIT: Final = late(
     r"(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): | {4}| \S.* \| +(?:\d+ [+-]*|Bin .*)$"
     r"| \d+ files? changed"
 )
+_SIGNED: Final = late(r" {4}Signed-off-by: | \d+ files? changed")
+_OWN: Final = late(r"\b(?:[Mm]ine|[Oo]urs|(?:[Mm]y|[Oo]ur) (?:host|node|cluster|server|job)s?)\b")
 
 
 def _is_enumeration(lines: Sequence[str]) -> bool:
-    """Whether half of it is a table of constants with their numbers, and no line is of a log."""
-    several = [each for each in lines if each.strip()]
-    rows = {each for each in several if _CONSTANT.match(each)}
-    rest = [each for each in several if each not in rows]
-    if len(rows) < _ROWS or len(rows) < len(rest):
+    """Whether it is a table of constants, one for each of their numbers, and besides it has
+    headings and sentences alone, none of them of anybody's host.
+    """
+    rows = [found for each in lines if (found := _CONSTANT.fullmatch(each))]
+    numbers = [int(found[1]) for found in rows]
+    if len(rows) < _ROWS or numbers != sorted(set(numbers)):
         return False
-    said = (_OF_OWN_HOSTS, _PRINTED)
-    return not any(map(_LOG.search, several)) and not any(e.search(r) for e in said for r in rest)
+    rest = ["" if _CONSTANT.fullmatch(each) else each.strip() for each in lines]
+    ends = (line for line, below in zip(rest, (*rest[1:], ""), strict=True) if line and not below)
+    if not all(line[:2] in ("# ", "##") or line[-1] == "." for line in ends):
+        return False
+    said = (_LOG, _OF_OWN_HOSTS, _PRINTED)
+    return not any(each.search(line) for each in said for line in rest)
+
+
+_OF_OWN_HOSTS: Final = late(
+    r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_|hns_|qedr|erdma_|(?:ib|roce|rocep)p?)\d"
+    r"|(?<![-\w])(?:[Mm]y|[Oo]urs?(?! wiki| docs| notes)|[Ww]e|I|[Mm]ine)\b"
+    r"|\b(?:wr_id|vendor|errno|qpn?)[ =:]+\w*\d"
+)
+_ROWS: Final = 5
+_CONSTANT: Final = late(r"\s*(\d{1,2}) {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*")
 
 
 def _is_marked_up(lines: Sequence[str]) -> bool:
-    """Whether it is reStructuredText: headings that are underlined, and sentences."""
-    several = [each for each in lines if each.strip()]
+    """Whether it is reStructuredText: literals of it, headings that are underlined, sentences."""
+    several = [each.rstrip() for each in lines if each.strip()]
     under = [at for at, each in enumerate(several) if at and _UNDERLINE.fullmatch(each)]
-    heads = {at - 1 for at in under if len(several[at]) >= len(several[at - 1].rstrip())}
+    heads = {at - 1 for at in under if len(several[at]) >= len(several[at - 1])}
     rest = [each for at, each in enumerate(several) if at not in heads and at not in under]
-    if len(heads) < FEWEST - 1 or any(map(_LOG.search, rest)) or any(map(_PRINTED.search, rest)):
+    if min(len(heads), len(rest)) < FEWEST - 1 or not any(map(_LITERAL.search, rest)):
         return False
-    return all(each.rstrip()[-1] in ".:)" for each in rest) and not any(
-        map(_OF_OWN_HOSTS.search, rest)
-    )
+    said = (_LOG, _OF_OWN_HOSTS, _PRINTED, _OF_A_RUN)
+    if any(each.search(line) for each in said for line in several):
+        return False
+    return all(each[-1] in ".:)" for each in rest)
 
 
 _UNDERLINE: Final = late(r"([-=^~*+])\1{3,}")
-_ROWS: Final = 5
-_OF_OWN_HOSTS: Final = late(
-    r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_|hns_|qedr|erdma_|(?:ib|roce|rocep)p?)\d"
-    r"|(?<![-\w])(?:[Mm]y|[Oo]ur(?! wiki| docs| notes)|[Ww]e|I|[Mm]ine)\b"
-    r"|\b(?:wr_id|vendor|errno|qpn?)[ =:]+\w*\d"
-)
-_CONSTANT: Final = late(r"\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z]")
+_LITERAL: Final = late(r"``[^`]+``")
 
 
 def _is_below_a_head(lines: Sequence[str]) -> bool:

@@ -83,6 +83,9 @@ _HARMLESS: Final = late(
     r"|\bskipping \w+ +\(not supported\)"
     r"|\b0 (?:tests|checks|cases) (?:\w+ and )?(?:failed|skipped)\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
+    # a counter of none, flags of lspci, what lanes count before FEC, and options
+    r"|^\s*[A-Za-z][\w ./()-]{0,60}[:=]\s*0\s*$|(?:\b[A-Z]\w{1,20}[-+](?: |$)){3,}"
+    r"|\bRaw (?:Physical )?(?:Errors|BER)\b.*|(?<=\s)--[a-z][a-z-]+|\(0 \w+ not found\)"
     # a list that an oops has, of all that is loaded
     r"|\bModules linked in: .*"
     # settings and what is named after an error
@@ -186,9 +189,13 @@ _OTHER: Final = late(
     r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
     r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"
     # memory of the host, and what follows an oops, whose own lines say where it was
-    r"|\bEDAC [A-Z]+\d*: |\bKernel panic - not syncing: Fatal exception"
+    r"|\bEDAC [A-Z]+\d*: "
+    r"|\bKernel panic - not syncing: Fatal exception(?: in interrupt)?$"
     # a shell of a Mac: how the command ended, and all of it
-    r"|^zsh: (?:abort|bus error|killed|segmentation fault|terminated|trace trap) {2,}"
+    r"|^zsh: abort {2,}(?!\S*(?:rdma|ib_|ibv))"
+    # what was typed, and what Ansible tries again
+    r"|^\$ [\w./-]+(?: |$)"
+    r"|^FAILED - RETRYING: "
     # tables
     r"|^\s*\|.*\|\s*$|_total\{"
     # linkers, packages, and files that a script makes
@@ -205,7 +212,7 @@ _OTHER: Final = late(
     r"|\b(?:promiscuous|allmulti\w*) mode\b|\bvfs_(?:fuse|sock)\.c|\binotify_\w+"
     # how the processes of a job find each other
     r"|\bPMIX?_(?:SUCCESS|ERR\w*)\b|\bpmi-spawner\b"
-    r"|\b[Mm]unge (?:de|en)code failed\b|\bmunge/munge\.socket\b"
+    r"|\bmunge\.service: |\b[Mm]unge (?:de|en)code failed\b|\bmunge/munge\.socket\b"
     r"|\b(?:nvshmem_bootstrap|bootstrap_(?:loader_)?init)\b|\bbootstrap\.cpp:\d"
     # what says that it may be passed over
     r"|\b(?:can|may|should|could) (?:be )?(?:safely )?(?:be )?ignored?\b|\b(?:harmless|benign)\b"

@@ -15,7 +15,7 @@ from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
-from rdmadiag.explain.log.kind import NOT_STARTED, OF_NO_RDMA, OF_RDMA, Found, Kind
+from rdmadiag.explain.log.kind import DISK_FAILED, NOT_STARTED, OF_NO_RDMA, OF_RDMA, Found, Kind
 from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
@@ -36,7 +36,7 @@ MOST_LINES: Final = 60
 SHOWN: Final = 3
 """Lines that are shown, those of most weight."""
 
-_OF_NO_RDMA: Final = OF_NO_RDMA | {NOT_STARTED}
+_OF_NO_RDMA: Final = OF_NO_RDMA | {NOT_STARTED, DISK_FAILED}
 
 Numbered = tuple[int, str]
 

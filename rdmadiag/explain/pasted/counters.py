@@ -120,13 +120,15 @@ def _of_a_fabric(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_mlxlink(several: Sequence[Part]) -> Iterator[Shown]:
     """A link that was lost often since the driver started, and that has counted errors, too."""
     for part in several:
-        found = {row[1]: (int(row[2]), e) for e in part.lines if (row := _MLXLINK.match(e.text))}
-        downs, line = found.get(_LINK_DOWNS, (0, None))
-        errors = max(
-            (count for name, (count, _) in found.items() if name != _LINK_DOWNS), default=0
-        )
-        if line is not None and downs >= FEW and errors >= MANY:
-            yield Shown(("link-flaps", "cable-or-module", "link-lost"), line, False)
+        of_one: dict[str, int] = {}
+        for line in part.lines:
+            if row := _MLXLINK.match(line.text):
+                of_one = {} if row[1] in of_one else of_one  # of the next device
+                of_one[row[1]] = int(row[2])
+                errors = max((n for name, n in of_one.items() if name != _LINK_DOWNS), default=0)
+                if of_one.get(_LINK_DOWNS, 0) >= FEW and errors >= MANY:
+                    yield Shown(("link-flaps", "cable-or-module", "link-lost"), line, False)
+                    return
 
 
 _LINK_DOWNS: Final = "Link Down Counter"

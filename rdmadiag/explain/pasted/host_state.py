@@ -96,7 +96,12 @@ def of_host(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_port_mappers(several: Sequence[Part]) -> Iterator[Shown]:
-    """iwpmd(8) runs at one of two hosts: the port that it maps there is not asked for."""
+    """iwpmd(8) runs at one of two hosts, and over iWARP a connection is refused: the port that it
+    maps there is not asked for.
+    """
+    texts = [line.text for part in several for line in part.lines]
+    if not any(map(_OF_IWARP.search, texts)) or not any(map(_REFUSED.search, texts)):
+        return
     found = {
         part.host: line
         for part in several
@@ -109,6 +114,8 @@ def _of_port_mappers(several: Sequence[Part]) -> Iterator[Shown]:
         yield Shown(("helper-service-down",), without[0])
 
 
+_OF_IWARP: Final = late(r"(?i:\biwarp\b)|\biw_?cxgb4\b|\bcxgb4_\d|\bsiw_?\d|\biwpm_")
+_REFUSED: Final = late(r"\bRDMA_CM_EVENT_REJECTED\b")
 _ASKS_FOR_IWPMD: Final = late(r"\bsystemctl is-active iwpmd(?:\.service)?\s*$")
 
 

@@ -32,14 +32,18 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
 
 def _of_requests(several: Sequence[Part]) -> Iterator[Shown]:
     """All pings of an address were answered, and the connection manager's request to it was not."""
-    answered = {to for to, all_ in _plain(several).items() if all_}
+    if any(_DOWN.search(line.text) for part in several for line in part.lines):
+        return
     for part in several:
+        own = [each for each in several if each.host == part.host]
+        answered = {to for to, all_ in _plain(own).items() if all_}
         to = set(_ADDRESS.findall(part.command)) if _ASKS_BY_CM.search(part.command) else set()
         for line in part.lines if to & answered else ():
             if _NO_REPLY.search(line.text):
                 yield Shown(("cm-datagrams-lost", "roce-port-dropped"), line)
 
 
+_DOWN: Final = late(r"\bPORT_DOWN\b|\bState: +Down\b|\bstate DOWN\b")
 _ASKS_BY_CM: Final = late(r"\b(?:rping|ucmatose|udaddy|cmtime|riostream|rstream)\b")
 _NO_REPLY: Final = late(r"RDMA_CM_EVENT_UNREACHABLE, error -110\b")
 """ETIMEDOUT: all of its tries, and no reply."""
@@ -82,9 +86,9 @@ def _carried(several: Sequence[Part]) -> set[str]:
 
 
 def _destination(command: str) -> str:
-    """Of ping: the address, wherever it stands; else the last word, a name."""
-    own = command.partition("|")[0]
-    return next(iter(_ADDRESS.findall(own)[-1:]), None) or own.split()[-1]
+    """Of ping: the last word, before what its lines are piped to."""
+    words = command.partition("|")[0].split()
+    return words[-1] if words else ""
 
 
 def _plain(several: Sequence[Part]) -> dict[str, bool]:

@@ -336,8 +336,13 @@ ASKED_BY_BASH = (
         ASKED_BY_BASH + "prolog: 192.0.2.2 is not healthy\n",
         "node7 is drained\n",
         "/usr/bin/job: another instance is running\n",
+        "job: waiting for /shared/server.port\n",
+        8 * "barrier: waiting for 3 hosts, 2 are there\n",
     ],
-    ids=["an account", "a shell", "a check that asks a service", "a prolog", "a lock"],
+    ids=[
+        *("an account", "a shell", "a check that asks a service", "a prolog", "a lock"),
+        *("a script that waits", "one that says it again"),
+    ],
 )
 @pytest.mark.parametrize("other", [WAITS, LOCAL.format(gid=THERE)])
 def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other: str) -> None:
@@ -351,7 +356,6 @@ def test_a_few_lines_that_refuse_are_of_what_starts_the_program(text: str, other
     [
         "loading the environment\n",
         "check-nodes: all nodes are well\n",
-        "job: waiting for /shared/server.port\n",
     ],
 )
 def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well(
@@ -360,6 +364,37 @@ def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well(
     first = placed({"left.log": text, "right.log": other}).first
     assert first
     assert first.failure.causes[0].label == "peer-not-started"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "where"),
+    [
+        ("environment: kernel 7.2 is not supported\n", "", "left.log"),
+        ("", "start: waiting 2000 until the switch is up\nsleeps until then\n", "right.log"),
+        ("job: waiting for server.ready\n", "start: waiting for client.ready\n", "left.log"),
+    ],
+    ids=["beside rping, which says nothing", "the server's", "for each other"],
+)
+def test_a_script_that_starts_nothing_where_the_other_end_says_nothing(
+    left: str, right: str, where: str
+) -> None:
+    assert told(left, right)[:2] == (where, "program-not-started")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("cma event RDMA_CM_EVENT_REJECTED, error 28\nrping: connect error -1\n", ""),
+        ("waiting for 3 hosts\n" + " 65536   5000   11345.11   11340.22   0.181443\n", ""),
+        ("job: waiting for server.ready\n", "step 10 loss 2.31\n"),
+    ],
+    ids=["a test that failed", "a result", "beside another program"],
+)
+def test_what_is_of_a_test_or_of_another_program_is_no_script_that_waits(
+    left: str, right: str
+) -> None:
+    first = placed({"left.log": left, "right.log": right}).first
+    assert first is None or first.failure.causes[0].label != "program-not-started"
 
 
 @pytest.mark.parametrize(

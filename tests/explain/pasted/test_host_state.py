@@ -170,4 +170,10 @@ def test_ufw_has_no_say_of_an_adapter() -> None:
 def test_iwpmd_runs_at_one_of_two_hosts(there: str, found: tuple[str, int, bool] | None) -> None:
     asked = "[root@{} ~]# systemctl is-active iwpmd\n{}\n"
     text = asked.format("n1", "inactive") + (asked.format("n2", there) if there else "")
-    assert first(text) == found
+    assert first(text) is None
+    assert (
+        first(f"{text}[root@n1 ~]# rping -c -a 10.1.0.2\nsiw0: RDMA_CM_EVENT_REJECTED\n") == found
+    )
+    assert (
+        first(f"{text}[root@n1 ~]# rping -c -a 10.1.0.2\nmlx5_0: RDMA_CM_EVENT_REJECTED\n") is None
+    )

@@ -12,7 +12,7 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.mismatches import MISMATCHES
 from rdmadiag.explain.no_peer import CONNECTING, LISTENING, SILENCE
-from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, PREFLIGHT, SHORTER
+from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, DEVICES, PREFLIGHT, SHORTER
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS
 
@@ -75,8 +75,16 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.RESOLVE_ADDRESS,
         rf"{_NOT}(?:no address for [^ ]{{1,255}}:|the lookup of [^ ]{{1,255}} did not end)",
-        ("peer-address-wrong",),
+        ("name-not-resolved", "peer-address-wrong"),
         ("getent ahosts PEER", "cat /etc/hosts /etc/resolv.conf"),
+    ),
+    sign(
+        "own-device-absent",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^rdmadiag: no rdma device '",
+        ("device-absent",),
+        (DEVICES,),
     ),
     sign(
         "own-preflight",

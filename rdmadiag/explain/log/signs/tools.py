@@ -189,7 +189,7 @@ SIGNS: Final = (
         r"^(?:temporary failure in name resolution|name or service not known"
         r"|no address associated with hostname|non-recoverable failure in name resolution)"
         r" for [^ ]{1,255}:\d{1,5}$|getaddrinfo failed \(.{1,80}invalid hostname or ip address",
-        ("peer-address-wrong",),
+        ("name-not-resolved", "peer-address-wrong"),
         ("getent ahosts PEER", "cat /etc/hosts /etc/resolv.conf"),
     ),
     sign(
