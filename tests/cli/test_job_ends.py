@@ -376,6 +376,31 @@ def test_an_address_that_no_report_has_is_named(seen: Callable[..., Outcome]) ->
     assert document["first"]["failure"]["causes"][0]["label"] == "peer-address-wrong"
 
 
+@pytest.mark.parametrize(
+    ("listens_at", "label", "host"),
+    [
+        ("192.0.2.99", "not-this-hosts-address", "node2"),
+        ("192.0.2.2", "peer-address-wrong", "node1"),
+    ],
+    ids=["at the address that it has not", "at its own"],
+)
+def test_an_address_that_both_ends_were_given_is_missing_at_the_one_that_listens(
+    tmp_path: Path,
+    rdmadiag: Rdmadiag,
+    seen: Callable[..., Outcome],
+    listens_at: str,
+    label: str,
+    host: str,
+) -> None:
+    log = "NOT ATTEMPTED  cannot connect to 192.0.2.99:18620: No route to host  [node1]\n"
+    seen(one(), two(), log)
+    waits = f"rdmadiag: waiting 12 s on {listens_at}:18620; on the other host: rdmadiag pingpong\n"
+    (tmp_path / "node2.log").write_text(waits)
+    files = (f"--log={tmp_path}/node1.log", f"--log={tmp_path}/node2.log")
+    found = of_reports(rdmadiag("explain", *files, f"--from={tmp_path}/reports", "--json"))
+    assert (found["cause"]["label"], found["hosts"]) == (label, [host])
+
+
 def test_what_failed_before_any_packet_is_not_the_ways(seen: Callable[..., Outcome]) -> None:
     causes = seen(WRONG, two(), NO_MEMORY, "--json").document["first"]["failure"]["causes"]
     assert causes[0]["label"] != "peer-unreachable"

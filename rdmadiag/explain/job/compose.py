@@ -266,12 +266,20 @@ class _Composer:
         for part in self._collected.parts[:_BESIDE]:
             host, own = self._members.identity(part.own)[1], part.talk.ends.get("local")
             device = part.talk.header.get("Device")
-            tried = part.talk.tried
+            tried, listens_at = part.talk.tried, part.talk.listens_at
             row = part.talk.header.get("GID index", "")
-            if host is not None and part.mark is Mark.NONE and (device or own or tried):
+            if (
+                host is not None
+                and part.mark is Mark.NONE
+                and (device or own or tried or listens_at)
+            ):
                 gid = str(own.gid) if own and own.gid and not own.gid.is_zero else None
                 index = int(row) if row.isdecimal() else None
-                yield PrintedEnd(host, part.where, device, gid, tried, gid_index=index)
+                yield PrintedEnd(
+                    *(host, part.where, device, gid, tried),
+                    gid_index=index,
+                    listens_at=listens_at,
+                )
 
     def _beside(self, first: _Placed | None) -> tuple[FirstFailure, ...]:
         """The first failure of each other file, where none has a clock."""

@@ -466,6 +466,11 @@ def _stranger(
     if any(address in own for own in addresses.values()):
         return None
     text = f"the reports: none of {len(addresses)} hosts has the address {address}"
+    listens = next((each for each in story.printed if each.listens_at == address), None)
+    if listens is not None and listens.host != host:  # both were given it: its host lacks it
+        label = "not-this-hosts-address"
+        cause = LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,))
+        return cause, listens.host, f"address {address}"
     if named is not None:
         text += f", which /etc/hosts of {host} has for {named}"
     return _wrong_address(text), host, f"address {address}"

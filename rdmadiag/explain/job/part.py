@@ -62,6 +62,7 @@ NEEDLES: Final = {
     b"aborted": 3,
     b"hangup": 3,
     b"terminated": 3,
+    b"rdmadiag: waiting ": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 

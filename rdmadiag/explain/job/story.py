@@ -95,6 +95,7 @@ class PrintedEnd:
     # Who is asked for the name, where no file of the host has it: "dns 192.0.2.53".
     asked: tuple[str, ...] = ()
     gid_index: int | None = None  # the row of its GID table, of perftest's header
+    listens_at: str | None = None  # the address at which `rdmadiag pingpong` waits
 
 
 class Silence(StrEnum):

@@ -114,7 +114,7 @@ _NOT_HOSTS: Final = re.compile(
     rb"^(?:warn(?:ing)?|error|info|debug|note|fatal|trace|notice|file|traceback|\w*error"
     # calls and programs, which perror and fprintf put before what they say
     rb"|(?:rdma|ibv|fi|ethernet|setup)_\w+|r(?:bind|connect|listen|accept|poll|send|recv)"
-    rb"|libibverbs|libfabric|udaddy|u?cmatose|mckey|rping|\w+_pingpong|perftest|ib_\w+_(?:bw|lat))$",
+    rb"|libibverbs|libfabric|udaddy|u?cmatose|mckey|rping|rdmadiag|\w+_pingpong|perftest|ib_\w+_(?:bw|lat))$",
     re.IGNORECASE,
 )
 

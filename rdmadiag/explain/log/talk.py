@@ -72,9 +72,10 @@ _STEP: Final = late(
 # perftest and ibv_*_pingpong, of the TCP connection: an address, or a name and a port.
 _CONNECTS_TO: Final = late(
     rb"\bconnect to (?:(?P<address>[0-9a-f.:]{3,45}?)(?::(?P<port>[0-9]{1,5}))?"
-    rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):(?P<its_port>[0-9]{1,5}))(?:\s|$)",
+    rb"|(?P<name>[a-z0-9_][a-z0-9_.-]{0,252}):(?P<its_port>[0-9]{1,5}))(?::?\s|$)",
     re.IGNORECASE,
 )
+_LISTENS: Final = late(rb"rdmadiag: waiting \d+ s on \[?([0-9a-f.:]{3,45}?)\]?:\d{1,5};")
 # What a shell prints of a program that a signal ended: bash's "FILE: line 3: 812 Killed", or alone.
 _DIED: Final = late(
     rb"^(?:(?:[^\s:]{1,200}: )?line \d{1,9}: +\d{1,9} +)?(?P<how>Killed|Bus error"
@@ -168,6 +169,7 @@ class Talk:
     died: bytes = b""  # "Killed": as its shell said
     tried: str | None = None  # the address or name that it could not connect to
     tried_port: int | None = None
+    listens_at: str | None = None  # the address at which `rdmadiag pingpong` says that it waits
     is_ended: bool = False  # "Terminated", which its shell said: somebody ended it
 
     def look(self, line: bytes, number: int) -> None:
@@ -176,6 +178,8 @@ class Talk:
             self.tried = (found["address"] or found["name"]).decode()
             port = found["port"] or found["its_port"]
             self.tried_port = int(port) if port else None
+        if found := _LISTENS.match(line[:512]):
+            self.listens_at = found[1].decode()
         self.is_ended = self.is_ended or bool(_ENDED.match(line[:512]))
         died = _DIED.match(line[:512])
         if died or _KILLED.search(line[:512]):
