@@ -114,31 +114,10 @@ Date:   Tue Feb 6 11:20:44 2024 +0200
  drivers/infiniband/hw/mlx5/devx.c | 8 ++++----
  1 file changed, 4 insertions(+), 4 deletions(-)
 """
-STATUSES = """# Work completions
-
- 4  IBV_WC_LOC_PROT_ERR       local protection error
- 5  IBV_WC_WR_FLUSH_ERR       Work Request Flushed Error
-10  IBV_WC_REM_ACCESS_ERR     remote access error
-12  IBV_WC_RETRY_EXC_ERR      transport retry counter exceeded
-13  IBV_WC_RNR_RETRY_EXC_ERR  RNR retry counter exceeded
-
-Status 12 is raised when no acknowledgement came.
-"""
-REST = """NCCL_IB_TIMEOUT
----------------
-
-The ``NCCL_IB_TIMEOUT`` variable controls the timeout.
-It can help if NCCL fails on a call to *ibv_poll_cq* with error 12.
-
-Values accepted
-^^^^^^^^^^^^^^^
-Values can be 1-31.
-"""
 
 
-@pytest.mark.parametrize("text", [COMMIT, STATUSES, REST], ids=["commit", "statuses", "reST"])
-def test_a_commit_and_a_page_about_failures_are_of_none(text: str) -> None:
-    assert page(text)
+def test_a_commit_about_a_failure_is_of_none() -> None:
+    assert page(COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -146,39 +125,16 @@ def test_a_commit_and_a_page_about_failures_are_of_none(text: str) -> None:
     [
         "mlx5_0: ibv_modify_qp failed: Connection timed out\n",
         "ib_write_bw: Couldn't allocate MR\n",
-        "It fails on two nodes of ours.\n",
+        "    It fails on two nodes of ours.\n",
+        "    root@node1:~# ib_write_bw: Couldn't allocate MR\n",
         "node1:10:12 [0] NCCL WARN NET/IB : Got completion with error 12\n",
     ],
     ids=str.strip,
 )
-@pytest.mark.parametrize("text", [COMMIT, STATUSES, REST], ids=["commit", "statuses", "reST"])
-def test_what_stands_beside_a_commit_or_a_page_is_read(text: str, said: str) -> None:
-    assert not page(text + said)
-    assert not page(said + text)
+def test_what_stands_beside_a_commit_is_read(said: str) -> None:
+    assert not page(COMMIT + said)
+    assert not page(said + COMMIT)
 
 
-UNDERLINED = """Testing node1
-=============
-ib_write_bw FAIL (transport retry counter exceeded).
-Testing node2
-=============
-ib_write_bw passed.
-"""
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        UNDERLINED,
-        STATUSES.replace("Work Request Flushed Error", "qp 0x1a2 to 10.0.0.2"),
-        STATUSES + "ucx_perftest: transport retry counter exceeded\n",
-        COMMIT.replace("Before this change", "The hosts of ours still print that"),
-        COMMIT.partition(" drivers/")[0],
-    ],
-    ids=[
-        *("a report of tests", "rows of a run", "a tool below", "somebody's hosts"),
-        "a commit without its files or who signed it",
-    ],
-)
-def test_what_only_looks_like_a_page(text: str) -> None:
-    assert not page(text)
+def test_a_commit_without_its_files_and_who_signed_it_is_read() -> None:
+    assert not page(COMMIT.partition(" drivers/")[0])

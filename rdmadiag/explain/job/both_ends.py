@@ -15,6 +15,7 @@ from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
 from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.fleet.lines import Mark
 from rdmadiag.frozen import dataclass
 from rdmadiag.late import late
 
@@ -26,8 +27,19 @@ _REFUSES: Final = late(
     re.IGNORECASE,
 )
 """What a shell, an account or a check before a job says where it starts nothing."""
-_WAITS: Final = late(r"\b(?:wait(?:s|ing)?|sleep(?:s|ing)?) (?:for|until|on|\d+)\b", re.IGNORECASE)
+_WAITS: Final = late(
+    r"\bwait(?:s|ing)? (?:for (?:/\S|(?:the )?(?:file|lock|mount|barrier)\b"
+    r"|\d+ (?:hosts|nodes|ranks|machines)\b)|until\b)",
+    re.IGNORECASE,
+)
 """What a script says that starts its program when something else is there."""
+_HAS_RUN: Final = late(
+    r"\b(?:pass(?:ed|es)?|done|ok|success\w*|complet\w*|finished|(?:no|0|zero) (?:\w+ )?(?:errors?"
+    r"|fail\w*|mismatch\w*)|[\d.]+ ?[GMk]i?[Bb])\b"
+    r"|\b(?:server|client|peer|remote|connect\w*|answer\w*|repl(?:y|ied)|stream|data|epoch|step)\b",
+    re.IGNORECASE,
+)
+"""Of a program that was started: how it went, or of whom it has heard nothing."""
 _BLANK: Final = 2  # bytes of a log in which nothing was said
 _OF_THE_WAY: Final = frozenset(
     (
@@ -233,25 +245,33 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     line, reached = part.end or part.last_line, other.talk.reached
     if line is None or part.talk.died or _failed(other):
         return None
-    waits_itself = _WAITS.search(line.text) is not None
+    waits = _WAITS.search(line.text) is not None
     says = f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}"
     if reached not in (Reached.WAITING, Reached.OWN_END):
-        is_silent = other.bytes <= _BLANK or (waits_itself and _waits_itself(other))
-        if (
-            not is_silent
-            or names_rdma(line.text)
-            or not (waits_itself or _REFUSES.search(line.text))
-        ):
+        is_silent = other.bytes <= _BLANK or (waits and _waits_itself(other))
+        if not is_silent or not (waits or _is_of_a_script(part, line.text)):
             return None
         last = other.last_line.text[:TEXT_KEPT] if other.last_line else "nothing"
-        return Compared(part, part.not_started(line), (), (says, f"{other.where}: {last}"))
+        return Compared(part, part.perhaps_not_started(line), (), (says, f"{other.where}: {last}"))
     said = (says, f"{other.where}: it waits for its client: {other.talk.text}")
-    if waits_itself or _REFUSES.search(line.text):
+    if waits:
+        return Compared(part, part.perhaps_not_started(line), (), said)
+    if _REFUSES.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
     if seen is None or not _SAYS_NOTHING.match(line.text):
         return None
     return Compared(other, seen, all_stated(_NOBODY_CAME, "no_peer"), said)
+
+
+def _is_of_a_script(part: Part, text: str) -> bool:
+    """Whether it begins with the name of what refuses, and says nothing of a program that ran."""
+    is_named = part.mark is not Mark.NONE or _BY_NAME.match(text) is not None  # it is taken off
+    refuses = _REFUSES.search(text) is not None
+    return is_named and refuses and not _HAS_RUN.search(text) and not names_rdma(text)
+
+
+_BY_NAME: Final = re.compile(r"[\w./-]{1,80}: \S")
 
 
 def _waits_itself(part: Part) -> bool:

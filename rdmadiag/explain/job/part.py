@@ -33,7 +33,7 @@ from rdmadiag.explain.log.endings import (
     numbered,
 )
 from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
@@ -160,6 +160,12 @@ class Part:
         return Occurrence(
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
+
+    def perhaps_not_started(self, end: End) -> Occurrence:
+        """The same of a line that may be of something else: it is no failure that is known."""
+        seen = self.not_started(end)
+        seen.meaning = replace(seen.meaning, what=STOPPED)
+        return seen
 
     def ended_by_itself(self, end: End) -> Occurrence:
         """That the program ended by a fault of its own, which the line names."""

@@ -481,6 +481,9 @@ class Collector:
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
+        failed = of[Kind.FAILURE] or of[Kind.CONSEQUENCE]
+        if failed and apart and apart.causes[0].label == DISK_FAILED:
+            self._apart = None  # nothing ended by it
         shown = {number for each in words for number in each.numbers} | {*named}
         unknown = {key: each for key, each in unknown.items() if each.line not in shown}
         if named:
@@ -649,7 +652,11 @@ def _may_be_of_rdma(text: str) -> bool:
     """Whether a line that is not understood is of RDMA, in a log whose end has another reason."""
     found = message_of(text)
     is_other = found is not None and found.is_other
-    return names_rdma(text) and not is_other
+    return names_rdma(text) and not is_other and not _ABORTS.match(text)
+
+
+_ABORTS: Final = late(r"zsh: abort {2,}")
+"""A shell of a Mac, of whatever the command was."""
 
 
 def _pass_over_what_is_beside(groups: Iterable[Group], reason: str) -> None:

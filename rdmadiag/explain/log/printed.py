@@ -20,7 +20,7 @@ NOT_OUTPUT: Final = late(
     r"|(?:static |const |unsigned |extern )*(?:int|void|struct|char|bool|u?int\d+_t|size_t) \*?\w+"
     r"(?:\(|\[|;| = |$)|(?:while|for|elif|else if) ?\(?.*[:{]$|\w+(?:, \w+)* :?= [\w.]+\(.*\)?$"
     r"|(?:v?[fs]n?)?print(?:f|ln)?!?\(|(?:Ok|Err|Some)\(.*=>)"
-    r"|;\s*/\*.*\*/\s*$|^\s*\[\w+\]\s*= \"[^\"]*\",?$"
+    r"|;\s*/\*.*\*/\s*$|^\s*\[[A-Z][A-Z0-9_]+\]\s*= \"[^\"]*\",?$"
     # what a command is for, of a list of them, and the terms of a licence
     r"|^\s*# (?:Check|List|Verify|Use|Run|Make sure|Ensure|See|Install|Show|Get) [\w ]+"
     r"|^\s*(?:\./|kubectl |docker |sudo |ssh )\S.* (?:#|--) [\w ]+"
@@ -35,8 +35,10 @@ NOT_OUTPUT: Final = late(
     r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*$"  # an enumeration
     r"|\bfor example,? if\b"  # somebody explains
     r"|^\s*Start +\d+: \S+$|\bTest +#\d+: \S+ \.+ +Passed\b"  # of ctest
-    r"|\bFixed (?:an?|the|some) [a-z]"  # notes of a release
-    r"|\.\.\. (?:ok|expected failure|skipped '.*')$"  # what unittest of Python says of a test
+    r"|\| Description: Fixed an? "  # notes of a release
+    # what unittest of Python says of a test
+    r"|^(?:test_\w+ \([\w.]+\)|(?:[Tt]ry|[Tt]est|[Vv]erify|[Cc]heck)\b[^:]{0,200}) \.\.\. "
+    r"(?:ok|expected failure|skipped '.*')$"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+ \(\d+\) {2,}[a-zA-Z]|^\s*\"[^\"]{1,200}\" +[-=]> \w"
     r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"

@@ -47,9 +47,9 @@ def is_manual(lines: Sequence[str]) -> bool:
 def is_page(lines: Sequence[str]) -> bool:
     """Whether it is a page of the manual, or a part of one: headings or options, and below them
     sentences that are indented. A question of what a sentence of it means may stand beside.
-    Or a commit that git shows, or a table of an enumeration with sentences about it.
+    Or a commit that git shows.
     """
-    if _is_commit(lines) or _is_enumeration(lines) or _is_marked_up(lines):
+    if _is_commit(lines):
         return True
     asked = [each for each in lines if _asks_what_it_means(each, lines)]
     said = [each for each in lines if each not in asked]
@@ -70,7 +70,8 @@ def _is_commit(lines: Sequence[str]) -> bool:
     if len(several) < FEWEST or not _COMMIT.match(several[0]) or several[1][:8] != "Author: ":
         return False
     is_one = all(map(_OF_A_COMMIT.match, several[1:])) and any(map(_SIGNED.match, several))
-    return is_one and not any(map(_OWN.search, several))
+    said = [each.strip() for each in several if each.startswith("    ")]
+    return is_one and not any(_OWN.search(each) or _TYPED.match(each) for each in said)
 
 
 _COMMIT: Final = late(r"commit [0-9a-f]{7,40}(?: \([^)]*\))?$")
@@ -79,50 +80,8 @@ _OF_A_COMMIT: Final = late(
     r"| \d+ files? changed"
 )
 _SIGNED: Final = late(r" {4}Signed-off-by: | \d+ files? changed")
+_TYPED: Final = late(r"[\w-]+@[\w-]+[:#$]|\$ ")
 _OWN: Final = late(r"\b(?:[Mm]ine|[Oo]urs|(?:[Mm]y|[Oo]ur) (?:host|node|cluster|server|job)s?)\b")
-
-
-def _is_enumeration(lines: Sequence[str]) -> bool:
-    """Whether it is a table of constants, one for each of their numbers, and besides it has
-    headings and sentences alone, none of them of anybody's host.
-    """
-    rows = [found for each in lines if (found := _CONSTANT.fullmatch(each))]
-    numbers = [int(found[1]) for found in rows]
-    if len(rows) < _ROWS or numbers != sorted(set(numbers)):
-        return False
-    rest = ["" if _CONSTANT.fullmatch(each) else each.strip() for each in lines]
-    ends = (line for line, below in zip(rest, (*rest[1:], ""), strict=True) if line and not below)
-    if not all(line[:2] in ("# ", "##") or line[-1] == "." for line in ends):
-        return False
-    said = (_LOG, _OF_OWN_HOSTS, _PRINTED)
-    return not any(each.search(line) for each in said for line in rest)
-
-
-_OF_OWN_HOSTS: Final = late(
-    r"\b(?:mlx[45]_|bnxt_re|irdma|rxe|siw|hfi1_|efa_|hns_|qedr|erdma_|(?:ib|roce|rocep)p?)\d"
-    r"|(?<![-\w])(?:[Mm]y|[Oo]urs?(?! wiki| docs| notes)|[Ww]e|I|[Mm]ine)\b"
-    r"|\b(?:wr_id|vendor|errno|qpn?)[ =:]+\w*\d"
-)
-_ROWS: Final = 5
-_CONSTANT: Final = late(r"\s*(\d{1,2}) {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*")
-
-
-def _is_marked_up(lines: Sequence[str]) -> bool:
-    """Whether it is reStructuredText: literals of it, headings that are underlined, sentences."""
-    several = [each.rstrip() for each in lines if each.strip()]
-    under = [at for at, each in enumerate(several) if at and _UNDERLINE.fullmatch(each)]
-    heads = {at - 1 for at in under if len(several[at]) >= len(several[at - 1])}
-    rest = [each for at, each in enumerate(several) if at not in heads and at not in under]
-    if min(len(heads), len(rest)) < FEWEST - 1 or not any(map(_LITERAL.search, rest)):
-        return False
-    said = (_LOG, _OF_OWN_HOSTS, _PRINTED, _OF_A_RUN)
-    if any(each.search(line) for each in said for line in several):
-        return False
-    return all(each[-1] in ".:)" for each in rest)
-
-
-_UNDERLINE: Final = late(r"([-=^~*+])\1{3,}")
-_LITERAL: Final = late(r"``[^`]+``")
 
 
 def _is_below_a_head(lines: Sequence[str]) -> bool:

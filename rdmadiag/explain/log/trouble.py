@@ -84,7 +84,9 @@ _HARMLESS: Final = late(
     r"|\b0 (?:tests|checks|cases) (?:\w+ and )?(?:failed|skipped)\b"
     r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
     # a counter of none, flags of lspci, what lanes count before FEC, and options
-    r"|^\s*[A-Za-z][\w ./()-]{0,60}[:=]\s*0\s*$|(?:\b[A-Z]\w{1,20}[-+](?: |$)){3,}"
+    r"|^\s*(?:[\w.-]{1,60}|(?:\w+ ){1,4}(?:[Ee]rrors?|[Cc]ounters?|[Dd]rops|[Ff]ailures))"
+    r"\s*[:=]\s*0\s*$"
+    r"|(?:\b[A-Z]\w{1,20}[-+](?: |$)){3,}"
     r"|\bRaw (?:Physical )?(?:Errors|BER)\b.*|(?<=\s)--[a-z][a-z-]+|\(0 \w+ not found\)"
     # a list that an oops has, of all that is loaded
     r"|\bModules linked in: .*"
@@ -191,8 +193,6 @@ _OTHER: Final = late(
     # memory of the host, and what follows an oops, whose own lines say where it was
     r"|\bEDAC [A-Z]+\d*: "
     r"|\bKernel panic - not syncing: Fatal exception(?: in interrupt)?$"
-    # a shell of a Mac: how the command ended, and all of it
-    r"|^zsh: abort {2,}(?!\S*(?:rdma|ib_|ibv))"
     # what was typed, and what Ansible tries again
     r"|^\$ [\w./-]+(?: |$)"
     r"|^FAILED - RETRYING: "

@@ -28,6 +28,28 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_routes(several)
     yield from _of_rejects(several)
     yield from _of_requests(several)
+    yield from _of_smb(several)
+
+
+def _of_smb(several: Sequence[Part]) -> Iterator[Shown]:
+    """Events 30803 and 30822 of an SMB client, where the connection that failed was by RDMA."""
+    for part in several:
+        failed = refused = None
+        for line in part.lines:
+            if _SMB_FAILS.search(line.text):
+                failed, refused = line, None
+            elif "attempt was refused by the remote system" in line.text:
+                refused = line
+            elif failed and _SMB_BY.search(line.text):
+                if "Rdma" in line.text:
+                    yield Shown(_SMB_REFUSED if refused else _SMB_LOST, failed)
+                failed = None
+
+
+_SMB_FAILS: Final = late(r"\bFailed to establish an? (?:SMB multichannel )?network connection\.")
+_SMB_BY: Final = late(r"^\s*Connection type: \w+\s*$")
+_SMB_LOST: Final = ("roce-port-dropped", "cm-datagrams-lost", "peer-not-listening", "firewall")
+_SMB_REFUSED: Final = ("peer-not-listening", "rdma-off-on-device", "roce-port-dropped")
 
 
 def _of_requests(several: Sequence[Part]) -> Iterator[Shown]:
@@ -86,9 +108,12 @@ def _carried(several: Sequence[Part]) -> set[str]:
 
 
 def _destination(command: str) -> str:
-    """Of ping: the last word, before what its lines are piped to."""
-    words = command.partition("|")[0].split()
+    """Of ping: the last word that is no option, before what its lines are piped to."""
+    words = _OPTIONS.sub("", command.partition("|")[0]).split()
     return words[-1] if words else ""
+
+
+_OPTIONS: Final = late(r"\s-[cSIisWwMQtlpmT] ?\S+|\s-\w+")
 
 
 def _plain(several: Sequence[Part]) -> dict[str, bool]:

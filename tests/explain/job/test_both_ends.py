@@ -370,8 +370,8 @@ def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well(
     ("left", "right", "where"),
     [
         ("environment: kernel 7.2 is not supported\n", "", "left.log"),
-        ("", "start: waiting 2000 until the switch is up\nsleeps until then\n", "right.log"),
-        ("job: waiting for server.ready\n", "start: waiting for client.ready\n", "left.log"),
+        ("", "start: waits until the switch is up\n", "right.log"),
+        ("job: waiting for /s/server.ready\n", "start: waiting for /s/client.ready\n", "left.log"),
     ],
     ids=["beside rping, which says nothing", "the server's", "for each other"],
 )
@@ -386,9 +386,16 @@ def test_a_script_that_starts_nothing_where_the_other_end_says_nothing(
     [
         ("cma event RDMA_CM_EVENT_REJECTED, error 28\nrping: connect error -1\n", ""),
         ("waiting for 3 hosts\n" + " 65536   5000   11345.11   11340.22   0.181443\n", ""),
-        ("job: waiting for server.ready\n", "step 10 loss 2.31\n"),
+        ("job: waiting for /shared/server.ready\n", "step 10 loss 2.31\n"),
+        ("waiting for client\n", "waiting for server\n"),
+        ("done, 100 iterations, 0 errors\n", ""),
+        ("error: server did not answer within 30 s, aborting\n", ""),
+        ("Connected to 10.0.0.1\nwaiting for completion\n", WAITS),
     ],
-    ids=["a test that failed", "a result", "beside another program"],
+    ids=[
+        *("a test that failed", "a result", "beside another program", "two that run"),
+        *("one that is done", "one that ran", "one that has met its peer"),
+    ],
 )
 def test_what_is_of_a_test_or_of_another_program_is_no_script_that_waits(
     left: str, right: str

@@ -183,6 +183,15 @@ SIGNS: Final = (
     # --- the two ends meet --------------------------------------------------------------------
     # getaddrinfo, as the pingpongs, perftest and rping print what it says of a name.
     sign(
+        "address-unknown",  # of digits alone, which asks no DNS
+        Kind.FAILURE,
+        Stage.RESOLVE_ADDRESS,
+        r"^(?:temporary failure in name resolution|name or service not known)"
+        r" for [\d.]{3,40}:\d{1,5}$",
+        ("peer-address-wrong", "name-not-resolved"),
+        ("getent ahosts PEER",),
+    ),
+    sign(
         "name-unknown",
         Kind.FAILURE,
         Stage.RESOLVE_ADDRESS,
