@@ -28,18 +28,34 @@ _REFUSES: Final = late(
 )
 """What a shell, an account or a check before a job says where it starts nothing."""
 _WAITS: Final = late(
-    r"\bwait(?:s|ing)? (?:for (?:/\S|(?:the )?(?:file|lock|mount|barrier)\b"
-    r"|\d+ (?:hosts|nodes|ranks|machines)\b)|until\b)",
+    r"\bwait(?:s|ing)? for (?:/\S+$|(?:the )?(?:file|lock|mount|barrier)\b"
+    r"|\d+ (?:hosts|nodes|ranks|machines)\b)",
     re.IGNORECASE,
 )
 """What a script says that starts its program when something else is there."""
-_HAS_RUN: Final = late(
-    r"\b(?:pass(?:ed|es)?|done|ok|success\w*|complet\w*|finished|(?:no|0|zero) (?:\w+ )?(?:errors?"
-    r"|fail\w*|mismatch\w*)|[\d.]+ ?[GMk]i?[Bb])\b"
-    r"|\b(?:server|client|peer|remote|connect\w*|answer\w*|repl(?:y|ied)|stream|data|epoch|step)\b",
+_WAITS_AT_ALL: Final = late(
+    r"\bwait(?:s|ing)? (?:for|until|on)\b"
+    r"(?!.*\b(?:completion|repl(?:y|ies)|data|connect\w*|messages?|work|clients?)\b)",
     re.IGNORECASE,
 )
-"""Of a program that was started: how it went, or of whom it has heard nothing."""
+"""The same where the other end waits for its client: this may be one that runs."""
+_ENDS_IN_REFUSAL: Final = late(
+    r"\bnot (?:supported|found|allowed|permitted|available|set)\b|\bno (?:\w+ ){1,4}without\b"
+    r"|\b(?:cannot|can't|denied|refus\w+|unhealthy|drained|missing|abort\w*|expired|fail\w*"
+    r"|errors?)\b",
+    re.IGNORECASE,
+)
+_WENT_WELL: Final = late(
+    r"\b(?:pass(?:ed|es)?|done|ok|success\w*|complet\w*|finished"
+    r"|(?:no|0|zero) (?:\w+ )?(?:errors?|fail\w*|mismatch\w*))\b"
+    r"|(?<![\d.])\d[\d.]{0,20} ?[GMk]i?[Bb]\b",
+    re.IGNORECASE,
+)
+_HAS_RUN: Final = late(
+    r"\b(?:server|client|peer|remote|connect\w*|answer\w*|repl(?:y|ied)|stream|data|epoch|step)\b",
+    re.IGNORECASE,
+)
+"""Of a program that was started: of whom it has heard nothing."""
 _BLANK: Final = 2  # bytes of a log in which nothing was said
 _OF_THE_WAY: Final = frozenset(
     (
@@ -254,9 +270,9 @@ def _something_else(part: Part, other: Part) -> Compared | None:
         last = other.last_line.text[:TEXT_KEPT] if other.last_line else "nothing"
         return Compared(part, part.perhaps_not_started(line), (), (says, f"{other.where}: {last}"))
     said = (says, f"{other.where}: it waits for its client: {other.talk.text}")
-    if waits:
+    if waits or _WAITS_AT_ALL.search(line.text):
         return Compared(part, part.perhaps_not_started(line), (), said)
-    if _REFUSES.search(line.text):
+    if _REFUSES.search(line.text) and not _WENT_WELL.search(line.text):
         return Compared(part, part.not_started(line), (), said)
     seen = _stopped(other)
     if seen is None or not _SAYS_NOTHING.match(line.text):
@@ -267,8 +283,9 @@ def _something_else(part: Part, other: Part) -> Compared | None:
 def _is_of_a_script(part: Part, text: str) -> bool:
     """Whether it begins with the name of what refuses, and says nothing of a program that ran."""
     is_named = part.mark is not Mark.NONE or _BY_NAME.match(text) is not None  # it is taken off
-    refuses = _REFUSES.search(text) is not None
-    return is_named and refuses and not _HAS_RUN.search(text) and not names_rdma(text)
+    if not is_named or names_rdma(text) or not _ENDS_IN_REFUSAL.search(text):
+        return False
+    return not (_HAS_RUN.search(text) or _WENT_WELL.search(text))
 
 
 _BY_NAME: Final = re.compile(r"[\w./-]{1,80}: \S")

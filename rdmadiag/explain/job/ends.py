@@ -469,7 +469,8 @@ def _stranger(
     listens = next((each for each in story.printed if each.listens_at == address), None)
     if listens is not None and listens.host != host:  # both were given it: its host lacks it
         label = "not-this-hosts-address"
-        cause = LikelyCause(label, stated(label).text, Standing.CONFIRMED, (text,))
+        # Possible: it could bind to it, so that its host had it then, or binds to any.
+        cause = LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))
         return cause, listens.host, f"address {address}"
     if named is not None:
         text += f", which /etc/hosts of {host} has for {named}"

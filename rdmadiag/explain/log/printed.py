@@ -33,11 +33,13 @@ NOT_OUTPUT: Final = late(
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
     r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*$"  # an enumeration
-    r"|\bfor example,? if\b"  # somebody explains
+    r"|\bfor example,? if\b|\b[Ii]f you (?:ever )?see\b"  # somebody explains
+    r"|^\s*case \w+:$|(?:\|\||&&) (?:fail|die|warn|error) [\"']"  # C, and a shell's script
+    r"|^\[ {5}INFO \] < "  # what a test of UCX expects
     r"|^\s*Start +\d+: \S+$|\bTest +#\d+: \S+ \.+ +Passed\b"  # of ctest
-    r"|\| Description: Fixed an? "  # notes of a release
+    r"|(?:^\d{5,8}|\| Description:) Fixed (?:an?|the) "  # notes of a release
     # what unittest of Python says of a test
-    r"|^(?:test_\w+ \([\w.]+\)|(?:[Tt]ry|[Tt]est|[Vv]erify|[Cc]heck)\b[^:]{0,200}) \.\.\. "
+    r"|^(?:test_\w+ \([\w.]+\)|(?!.*\b(?:failed|errno)\b)(?:[A-Z]|test )[^:]{0,200}) \.\.\. "
     r"(?:ok|expected failure|skipped '.*')$"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+ \(\d+\) {2,}[a-zA-Z]|^\s*\"[^\"]{1,200}\" +[-=]> \w"
     r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options

@@ -76,12 +76,15 @@ def _is_commit(lines: Sequence[str]) -> bool:
 
 _COMMIT: Final = late(r"commit [0-9a-f]{7,40}(?: \([^)]*\))?$")
 _OF_A_COMMIT: Final = late(
-    r"(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): | {4}| \S.* \| +(?:\d+ [+-]*|Bin .*)$"
+    r"commit [0-9a-f]{7,40}\b"
+    r"|(?:Author|AuthorDate|Commit|CommitDate|Date|Merge): | {4}| \S.* \| +(?:\d+ [+-]*|Bin .*)$"
     r"| \d+ files? changed"
 )
 _SIGNED: Final = late(r" {4}Signed-off-by: | \d+ files? changed")
 _TYPED: Final = late(r"[\w-]+@[\w-]+[:#$]|\$ ")
-_OWN: Final = late(r"\b(?:[Mm]ine|[Oo]urs|(?:[Mm]y|[Oo]ur) (?:host|node|cluster|server|job)s?)\b")
+_OWN: Final = late(
+    r"\b(?:[Ww]e see|[Mm]ine|[Oo]urs|(?:[Mm]y|[Oo]ur) (?:host|node|cluster|server|job)s?)\b"
+)
 
 
 def _is_below_a_head(lines: Sequence[str]) -> bool:

@@ -86,6 +86,9 @@ _HARMLESS: Final = late(
     # a counter of none, flags of lspci, what lanes count before FEC, and options
     r"|^\s*(?:[\w.-]{1,60}|(?:\w+ ){1,4}(?:[Ee]rrors?|[Cc]ounters?|[Dd]rops|[Ff]ailures))"
     r"\s*[:=]\s*0\s*$"
+    r"|^\s*(?:\w+ ){0,4}"
+    r"(?:(?:failed|rejected) (?:\w+ )?(?:attempts|operations|connections|requests)"
+    r"|packets dropped)\s*[:=]\s*0\s*$"
     r"|(?:\b[A-Z]\w{1,20}[-+](?: |$)){3,}"
     r"|\bRaw (?:Physical )?(?:Errors|BER)\b.*|(?<=\s)--[a-z][a-z-]+|\(0 \w+ not found\)"
     # a list that an oops has, of all that is loaded

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from rdmadiag.explain.pasted.session import Part, Shown
+from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _PING: Final = late(r"\bping6? .*(?:-M do|-D)\b")
@@ -34,20 +34,23 @@ def of_ways(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_smb(several: Sequence[Part]) -> Iterator[Shown]:
     """Events 30803 and 30822 of an SMB client, where the connection that failed was by RDMA."""
     for part in several:
-        failed = refused = None
+        failed: Line | None = None
+        is_refused = False
         for line in part.lines:
+            if _SMB_NEXT.match(line.text):
+                failed = None
             if _SMB_FAILS.search(line.text):
-                failed, refused = line, None
-            elif "attempt was refused by the remote system" in line.text:
-                refused = line
-            elif failed and _SMB_BY.search(line.text):
-                if "Rdma" in line.text:
-                    yield Shown(_SMB_REFUSED if refused else _SMB_LOST, failed)
+                failed, is_refused = line, False
+            is_refused = is_refused or "attempt was refused by the remote system" in line.text
+            if failed is not None and (by := _SMB_BY.search(line.text)):
+                if by[1].lower() == "rdma":
+                    yield Shown(_SMB_REFUSED if is_refused else _SMB_LOST, failed)
                 failed = None
 
 
 _SMB_FAILS: Final = late(r"\bFailed to establish an? (?:SMB multichannel )?network connection\.")
-_SMB_BY: Final = late(r"^\s*Connection type: \w+\s*$")
+_SMB_BY: Final = late(r"\bConnection type: (\w+)")
+_SMB_NEXT: Final = late(r"PS [A-Z]:|\s*(?:TimeCreated|Id|Event ID|ProviderName|Log Name)\s*:")
 _SMB_LOST: Final = ("roce-port-dropped", "cm-datagrams-lost", "peer-not-listening", "firewall")
 _SMB_REFUSED: Final = ("peer-not-listening", "rdma-off-on-device", "roce-port-dropped")
 

@@ -370,7 +370,7 @@ def test_a_server_that_waits_beside_a_log_without_a_test_is_not_all_well(
     ("left", "right", "where"),
     [
         ("environment: kernel 7.2 is not supported\n", "", "left.log"),
-        ("", "start: waits until the switch is up\n", "right.log"),
+        ("", "start: waiting for /shared/switch.ready\n", "right.log"),
         ("job: waiting for /s/server.ready\n", "start: waiting for /s/client.ready\n", "left.log"),
     ],
     ids=["beside rping, which says nothing", "the server's", "for each other"],
@@ -391,10 +391,14 @@ def test_a_script_that_starts_nothing_where_the_other_end_says_nothing(
         ("done, 100 iterations, 0 errors\n", ""),
         ("error: server did not answer within 30 s, aborting\n", ""),
         ("Connected to 10.0.0.1\nwaiting for completion\n", WAITS),
+        ("sampler: waiting until the next interval\n", "waiting until 10:00\n"),
+        ("100% of tests passed, 0 errors\n", WAITS),
+        ("trainer: no checkpoint found, starting from scratch\n", ""),
     ],
     ids=[
         *("a test that failed", "a result", "beside another program", "two that run"),
         *("one that is done", "one that ran", "one that has met its peer"),
+        *("two that are idle", "tests that passed", "one that goes on"),
     ],
 )
 def test_what_is_of_a_test_or_of_another_program_is_no_script_that_waits(

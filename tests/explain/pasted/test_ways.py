@@ -51,3 +51,24 @@ def test_requests_of_the_connection_manager_get_lost_where_all_pings_are_answere
     assert first(answers.format("10.40.0.9", 2) + asked) == ("cm-datagrams-lost", 4, True)
     assert first(answers.format("10.40.0.9", 0) + asked) is None
     assert first(answers.format("10.40.0.8", 2) + asked) is None
+
+
+EVENT = """Id      : 30803
+Message : Failed to establish a network connection.
+          Error: {error}
+          Connection type: {by}
+"""
+
+
+def test_of_an_smb_client_connections_by_rdma_count() -> None:
+    lost, refused = (
+        "{Device Timeout}",
+        "The transport connection attempt was refused by the remote system.",
+    )
+    assert first(EVENT.format(error=lost, by="Rdma")) == ("roce-port-dropped", 2, True)
+    assert first(EVENT.format(error=refused, by="Rdma")) == ("peer-not-listening", 2, True)
+    assert first(EVENT.format(error=lost, by="Wsk")) is None
+    other = "Id      : 30808\nMessage : It is re-established. Connection type: Rdma\n"
+    assert first(EVENT.partition("          Conn")[0].format(error=lost) + other) is None
+    one_line = "Failed to establish a network connection. Connection type: Rdma Guidance: none"
+    assert first(one_line) == ("roce-port-dropped", 1, True)
