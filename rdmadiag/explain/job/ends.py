@@ -467,7 +467,8 @@ def _stranger(
         return None
     text = f"the reports: none of {len(addresses)} hosts has the address {address}"
     listens = next((each for each in story.printed if each.listens_at == address), None)
-    if listens is not None and listens.host != host:  # both were given it: its host lacks it
+    # Both were given it, and the host that listens lacks it, if that one's report was read.
+    if listens is not None and listens.host != host and listens.host in addresses:
         label = "not-this-hosts-address"
         # Possible: it could bind to it, so that its host had it then, or binds to any.
         cause = LikelyCause(label, stated(label).text, Standing.POSSIBLE, (text,))

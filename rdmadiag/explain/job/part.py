@@ -157,9 +157,7 @@ class Part:
         found = fields(end.text)
         causes, look = all_stated((NOT_STARTED,)), remedy(NOT_STARTED, found.platform)
         meaning = Meaning(Kind.FAILURE, NOT_STARTED, found, causes, look)
-        return Occurrence(
-            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
-        )
+        return self._of_end(end, meaning)
 
     def perhaps_not_started(self, end: End) -> Occurrence:
         """The same of a line that may be of something else: it is no failure that is known."""
@@ -172,9 +170,7 @@ class Part:
         found = replace(fields(end.text), errno=None, status=None, stage=None)
         causes, look = all_stated((PROGRAM_ERROR,)), remedy(PROGRAM_ERROR, found.platform)
         meaning = Meaning(Kind.FAILURE, PROGRAM_ERROR, found, causes, look)
-        return Occurrence(
-            self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
-        )
+        return self._of_end(end, meaning)
 
     def failed_last(self) -> Occurrence | None:
         """What it fails by, of a file that `fails_last`."""
@@ -182,6 +178,9 @@ class Part:
         meaning = meaning_of_last(end.text) if end else None
         if end is None or meaning is None:
             return None
+        return self._of_end(end, meaning)
+
+    def _of_end(self, end: End, meaning: Meaning) -> Occurrence:
         return Occurrence(
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
