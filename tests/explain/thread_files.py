@@ -40,7 +40,7 @@ EXAMS: Final = (
 """The folders of the threads that nobody had read who wrote the rules of their day.
 
 Each was gathered after the one before had been scored. Nothing is learned of the last one, and it
-is unread, but for what threads/SCORES.md says of it; the others have been read since, and are
+is unread, but for its score in threads/SCORES.md; the others have been read since, and are
 learned from.
 """
 NONE: Final = "none"
