@@ -277,8 +277,8 @@ def tables(
         "Written by `python -m faults.score --write`; README.md has the rules.",
         f"{len(scored)} of {len(faults())} faults have a record and are scored here.",
         (
-            "Each round was scored once before anybody had read its records. The first eight have "
-            "been read since: what they came to then is in README.md."
+            "Each round was scored once before anybody had read its records: ROUNDS.md has that "
+            "score. All have been read since."
         ),
         "",
     ]
