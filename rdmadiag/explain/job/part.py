@@ -33,12 +33,12 @@ from rdmadiag.explain.log.endings import (
     numbered,
 )
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.job_words import is_of_a_job, stands_in_a_job
 from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
-from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import Candidate, is_of_a_job, stands_in_a_job
+from rdmadiag.explain.log.reader import Candidate, Lines, Reader, around, is_bare_answer, meaning_of
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -68,7 +68,6 @@ NEEDLES: Final = {
 
 MOST_SIGHTINGS: Final = 4_000  # of one file
 MOST_WRITERS: Final = 100_000
-REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
 OF_A_TRACEBACK: Final = 40  # lines
 OF_A_START: Final = 5  # different lines of a shell, or a script, whose program was not started
@@ -209,18 +208,10 @@ _ENDED: Final = re.compile(
 _PORT: Final = re.compile(r"\bport[ :=]{1,3}([1-9]\d{3,4})\b", re.IGNORECASE)
 """One that a user's program may have; not that of a device, which has a digit or two."""
 _DASHES: Final = re.compile(rb"-{10,200}\r?")
-_VARIES: Final = re.compile(
-    rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
-)
-_SAYS_MORE_BELOW: Final = re.compile(
-    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
-)
-_ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 _END: Final = re.compile(rb"\s{0,4}(local|remote) address: LID ")
 _WHICH: Final = ("local", "remote")
 _PRINT_ENDS: Final = ("perftest", "rc_pingpong")
 _MEETINGS: Final = 64  # of each kind in one file
-_NEVER: Final = object()
 
 
 class Collecting:
@@ -228,7 +219,7 @@ class Collecting:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self._known: dict[bytes, object] = {}
+        self._reader = Reader()
         self._kept: dict[tuple[object, ...], Occurrence] = {}
         self._ends: dict[str, str] = {}  # local, remote → its GID
         self._links = Links()
@@ -316,35 +307,34 @@ class Collecting:
         if _DASHES.fullmatch(candidate.line):
             self._header(candidate)
             return
-        label, line = unmarked(candidate.line, self.part.mark)
-        after = self._of_same(label, candidate.after, line)
-        above = candidate.above
-        if self.part.mark is not Mark.NONE:
-            above = self._stripped(label, candidate.above[candidate.above.find(b"\n") + 1 :])
-            if len(line) >= _WRAPPED:  # the next piece belongs to this line
-                more, _, after = after.partition(b"\n")
-                line += more
-        below = after if _SAYS_MORE_BELOW.match(after) else b""
-        above_all = above
-        above = above if _ENDS_ABOVE.search(above) else b""
-        meaning = self._meaning(line, below, above)
-        self.part.talk.look(line, candidate.number)
-        text = ""
+        label, own = self._unmarked(candidate)
+        if is_bare_answer(own):
+            return
+        meaning = self._meaning(own)
+        self.part.talk.look(own.line, candidate.number)
         if meaning is None:
-            self.part.talk.take(line, candidate.number, after, above_all)
+            self.part.talk.take(own.line, candidate.number, own.after, own.above)
             if self._is_end(candidate):
                 return
-            text = line[:2048].decode("utf-8", "replace")
+            text = own.line[:2048].decode("utf-8", "replace")
             if self._introduced(label, candidate, text):
                 return
             self._ended(label, candidate, text)
             return
-        self._sighted(label, candidate, line, below, above, meaning)
+        self._sighted(label, candidate, own, meaning)
 
-    def _of_same(self, label: Label | None, after: bytes, line: bytes) -> bytes:
-        if self.part.mark is Mark.NONE:
-            return after
-        return self._stripped(label, after)
+    def _unmarked(self, candidate: Candidate) -> tuple[Label | None, Candidate]:
+        """A line without its launcher's label, and of its neighbours those with the same one."""
+        mark = self.part.mark
+        label, line = unmarked(candidate.line, mark)
+        if mark is Mark.NONE:
+            return label, candidate
+        after, further = (self._stripped(label, e) for e in (candidate.after, candidate.further))
+        above = self._stripped(label, candidate.above[candidate.above.find(b"\n") + 1 :])
+        if len(line) >= _WRAPPED:  # the next piece belongs to this line
+            more, _, after = after.partition(b"\n")
+            line, further = line + more, further.partition(b"\n")[2]
+        return label, Lines(candidate.number, line, after, further, above)
 
     def _stripped(self, label: Label | None, lines: bytes) -> bytes:
         """Of lines those of the same label, without it."""
@@ -366,19 +356,11 @@ class Collecting:
         if blocks.label.mark is Mark.BLOCK:
             self._block = blocks.label
 
-    def _meaning(self, line: bytes, below: bytes, above: bytes) -> Meaning | None:
-        """Of lines that differ in numbers alone, the first one's."""
-        key = _VARIES.sub(b"#", line + below + above)
-        found = self._known.get(key, _NEVER)
-        if found is _NEVER:
-            found = recognise(line, below, above)
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[key] = found
-        if not isinstance(found, Meaning):
-            return None
+    def _meaning(self, own: Candidate) -> Meaning | None:
+        found = self._reader.meaning(own)
         # Which way a rank goes is read as what introduces it.
-        return None if found.setting and found.setting.word in OF_THE_WAY else found
+        is_way = found and found.setting and found.setting.word in OF_THE_WAY
+        return None if is_way else found
 
     def _writer(self, label: Label | None, text: str) -> Writer:
         of_launcher = labelled(label) if label else NOBODY
@@ -396,24 +378,23 @@ class Collecting:
         self,
         label: Label | None,
         candidate: Candidate,
-        line: bytes,
-        below: bytes,
-        above: bytes,
+        own: Candidate,
         meaning: Meaning,
     ) -> None:
         if is_of_a_link(meaning.word):
-            self._linked(label, candidate, line)
+            self._linked(label, candidate, own.line)
         if meaning.setting is not None or meaning.is_other:
             return
         if meaning.is_beside and not stands_in_a_job(candidate):
             return
-        text = line[:2048].decode("utf-8", "replace")
+        text = own.line[:2048].decode("utf-8", "replace")
         writer = self._writer(label, text)
         if meaning.kind is Kind.AFTERMATH:
             if writer in self.part.aftermath or len(self.part.aftermath) < MOST_WRITERS:
                 self.part.aftermath[writer] = self.part.aftermath.get(writer, 0) + 1
             return
         found = meaning.fields
+        below, _ = around(own)
         remote = remote_gid_of(text) or remote_gid_of(below.decode("utf-8", "replace"))
         remote = remote or found.remote_gid
         peer = peer_of(text)
@@ -436,14 +417,14 @@ class Collecting:
         if len(self._kept) >= MOST_SIGHTINGS:
             self.part.dropped += 1
             return
-        own = recognise(line, below, above) or meaning  # with its own numbers
-        local = local_gid_of(text) or own.fields.local_gid
+        said = meaning_of(own) or meaning  # with its own numbers
+        local = local_gid_of(text) or said.fields.local_gid
         made = Occurrence(
             self.part.where,
             candidate.number,
             writer,
             self._stamp(candidate, text),
-            own,
+            said,
             str(local) if local else None,
             str(remote) if remote else None,
             peer,

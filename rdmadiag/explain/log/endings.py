@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.log.catalogue import is_healthy, message_of
 from rdmadiag.explain.log.fields import cleaned, fields
+from rdmadiag.explain.log.job_words import is_of_a_job
 from rdmadiag.explain.log.kind import HOST_DOWN, OF_NO_RDMA, PROGRAM_ERROR, Found, Kind
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.of_messages import with_message
 from rdmadiag.explain.log.printed import OF_LAUNCHERS, is_output
 from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import is_of_a_job
 from rdmadiag.explain.log.signs import sign_of
 from rdmadiag.explain.log.trouble import is_mild, is_no_prose, may_tell, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
