@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from errno import EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, ENOSPC, ETIMEDOUT
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.calls import causes
@@ -119,10 +118,10 @@ def _fits(row: "Setting", meaning: "Meaning", *, of_roce: bool) -> bool:
         return meaning.fields.status == row.status
     found = meaning.fields
     if row.word == GID_INDEX_0 and found.stage is Stage.RTR and not _DLID.search(found.text):
-        return of_roce and (found.errno in _OF_A_WAY or row.label in _labels(meaning))
+        return of_roce and (found.errno_symbol in _OF_A_WAY or row.label in _labels(meaning))
     if row.word == LAYERS_MIXED:
         named = found.local_gid or found.remote_gid
-        return found.errno in (EINVAL, ENODEV) and named is None
+        return found.errno_symbol in ("EINVAL", "ENODEV") and named is None
     return found.stage is Stage.OPEN or row.label in _labels(meaning)
 
 
@@ -130,7 +129,7 @@ _DLID: Final = late(r"\bd?lid[ =]+(?:0x0*)?[1-9a-f]", re.IGNORECASE)
 """That of a peer on InfiniBand."""
 
 
-_OF_A_WAY: Final = (ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EINVAL)
+_OF_A_WAY: Final = ("ETIMEDOUT", "ENETUNREACH", "EHOSTUNREACH", "EINVAL")
 
 
 _PEERS_END: Final = late(r"(?m)^((?:client read/write|server read): )(?!Connection )[A-Z][\w ]+$")
@@ -481,7 +480,7 @@ def _weight(group: Group) -> float:
         return OF_WORDS
     if group.is_decided or what in (CRASH, HANGS):
         return OF_DECIDED
-    if found.errno == ENOSPC and found.stage in MAKING:
+    if found.errno_symbol == "ENOSPC" and found.stage in MAKING:
         return OF_DECIDED  # a table of the device is full, and no limit of a process
     if group.has_one_cause:
         return OF_SURE

@@ -17,7 +17,7 @@ from rdmadiag.explain.log.origin import clock_of, platform_of, tool_of, who_of
 from rdmadiag.explain.log.stages import call_of, stage_of
 from rdmadiag.explain.log.statuses import status_of, vendor_error_of
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.errnos import Platform, errno_name
 from rdmadiag.facts.gid import Gid
 from rdmadiag.late import late
 
@@ -40,6 +40,11 @@ class Fields:
     port: int | None
     who: str | None  # the rank or host that wrote it
     clock: tuple[str, float] | None  # (kind, seconds): only the same kind compares
+
+    @cached_property
+    def errno_symbol(self) -> str | None:
+        """The name of its errno on the host that printed it."""
+        return None if self.errno is None else errno_name(self.errno, self.platform)
 
     @cached_property
     def gid_index(self) -> int | None:

@@ -1,6 +1,5 @@
 """A line that is a message of explain.log.catalogue, beside what its structure says."""
 
-import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -40,7 +39,7 @@ def with_message(known: Meaning | None, found: Fields, message: Message) -> Mean
     found = staged(found, message.stage)
     several = _of_row(message, found)
     if found.errno and found.stage:
-        share = OF_A_ROUTE if found.errno in _NO_ROUTE else OTHERS
+        share = OF_A_ROUTE if found.errno_symbol in _NO_ROUTE else OTHERS
         several = _by_both(several, causes(found.errno, found.stage, found.platform), share)
     several = by_memory(by_gids(several, found), found)
     look = remedy(several[0].label, found.platform) if several else ()
@@ -83,7 +82,7 @@ def _by_both(
 
 
 OF_A_ROUTE: Final = 1.5
-_NO_ROUTE: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
+_NO_ROUTE: Final = ("ENETUNREACH", "EHOSTUNREACH")
 """What the kernel itself knows of the way, whatever the message thinks of the peer."""
 BESIDE: Final = {"errno": 0.3, "call": 0.9}
 OTHERS: Final = 0.5
