@@ -3,7 +3,8 @@
 rdmadiag/explain/log/learned has then
   cases.tsv     labels, and the length of its words' vector: a line for each row that fails
   words.tsv     a word, its weight, and the numbers of the cases that have it
-  threads.tsv   the address, what the thread found out, and one line of the log: of the same rows
+  threads.tsv   the address, what the thread found out, and one line of the log: of the same rows,
+                and nothing of those without an address
   chances.tsv   what a first cause rests on, how often it was right, and of how many readings
 """
 
@@ -18,7 +19,7 @@ from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.learned.chances import Basis
 from rdmadiag.explain.log.learned.features import features
 from tests.explain.learned import Example, examples, taught
-from tests.explain.thread_files import Row, Thread, read
+from tests.explain.thread_files import NO_ADDRESS, Row, Thread, read
 
 FOLDER: Final = Path(learned_cases.FOLDER)
 MOST: Final = 100
@@ -56,6 +57,13 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST else text[: MOST - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
+def _shown(thread: Thread, row: Row, cases: Cases) -> tuple[str, str, str]:
+    """Nothing of a thread that nobody could look up."""
+    if thread.address.startswith(NO_ADDRESS):
+        return "", "", ""
+    return thread.address, _short(row.cause), telling(row, cases)
+
+
 def tables(threads: Sequence[Thread]) -> dict[str, str]:
     """Each table's text by its name."""
     some: tuple[Example, ...] = examples(threads)
@@ -68,7 +76,7 @@ def tables(threads: Sequence[Thread]) -> dict[str, str]:
         "words": table("word, weight, cases", cases.words.items()),
         "threads": table(
             "address, found out, line",
-            ((t.address, _short(row.cause), telling(row, cases)) for t, row in some),
+            (_shown(thread, row, cases) for thread, row in some),
         ),
         "chances": table(
             "rests on, right, of",

@@ -6,9 +6,8 @@ addresses, users and paths are replaced; numbers are as they were. `held` is a t
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
 gathered and labelled after the rules were written: its first score is a first reading. So are
 those of EXAMS, one after the other; the newest is set apart: no rule is written from it, and
-nobody who writes rules reads it. The folder `noise` has logs without a failure alone. An address
-`https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
-which gives its own number for it and not where it is from.
+nobody who writes rules reads it. The folder `noise` has logs without a failure alone. A text of a
+public repository whose own address is not known has one below `NO_ADDRESS`.
 """
 
 import tomllib
@@ -43,6 +42,7 @@ Each was gathered after the one before had been scored. Nothing is learned of th
 is unread, but for its score in threads/SCORES.md; the others have been read since, and are
 learned from.
 """
+NO_ADDRESS: Final = "https://stored-text.invalid/"
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
 NOISE: Final = "noise"

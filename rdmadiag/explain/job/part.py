@@ -38,7 +38,7 @@ from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
-from rdmadiag.explain.log.reader import Candidate, Lines, Reader, around, is_bare_answer, meaning_of
+from rdmadiag.explain.log.reader import Candidate, Lines, Reader, around, meaning_of, says_nothing
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -308,7 +308,7 @@ class Collecting:
             self._header(candidate)
             return
         label, own = self._unmarked(candidate)
-        if is_bare_answer(own):
+        if says_nothing(own):
             return
         meaning = self._meaning(own)
         self.part.talk.look(own.line, candidate.number)

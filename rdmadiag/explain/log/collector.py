@@ -18,6 +18,7 @@ from rdmadiag.explain.log.evidence import (
     listed,
     of_flaps,
     of_layer,
+    of_lengths,
     of_losses,
     of_mads,
     of_own_gids,
@@ -287,7 +288,7 @@ class Collector:
         """What the rest of the log says of its lines of trouble."""
         self._outcome = outcome
         if outcome.went_on:
-            self._pass_over_what_was_tried(outcome.went_on)
+            self._pass_over_what_was_tried(outcome.went_on, outcome.since)
         for each in self._groups.values():
             if is_lived_through(each, outcome):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
@@ -324,12 +325,12 @@ class Collector:
         if by_sockets:
             self._pass_over_devices()
 
-    def _pass_over_what_was_tried(self, before: int) -> None:
-        """What programs do without, where results follow it.
+    def _pass_over_what_was_tried(self, before: int, since: int) -> None:
+        """What programs do without, where results follow it that were printed `since` a line.
 
         Of a long log the end alone was looked at: what is not understood in it stays.
         """
-        before_it = [each for each in self._groups.values() if each.last < before]
+        before_it = [e for e in self._groups.values() if e.last < before and e.number > since]
         for each in before_it:
             if is_done_without(each.meaning) and not self._is_wanted(each):
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
@@ -460,6 +461,7 @@ class Collector:
         groups = of_mads(groups) if self.is_of_ethernet else groups
         given = {**self._settings, **{row.word: row for row in SETTINGS if row.word in seen}}
         weigh(groups, given.values())
+        of_lengths(groups)
         said = reason.causes[:1] if reason else ()
         inherit(groups, {*self._reasons, *(each.label for each in said)})
         hear(groups, [each.text for each in self._unknown.values()])
@@ -641,9 +643,11 @@ class Collector:
 
 def _is_bare(label: str, text: str) -> bool:
     """Whether the line says that a program or a job ended, and not why."""
-    return any((label in _BARE, _CANCELLED.search(text), _ABORTED.search(text)))
+    return any((label in _BARE, *(each.search(text) for each in (_CANCELLED, _ABORTED, _GUESSES))))
 
 
+_GUESSES: Final = late(r"\b[Tt]his might be caused by\b")
+"""Of PyTorch's loader: of any bus error."""
 _ABORTED: Final = late(r"\bsrun: error: .{0,80}: Aborted\b|\bexited on signal 6 \(Aborted\)")
 """What a launcher says of a program that has ended itself."""
 

@@ -75,6 +75,24 @@ def weigh(groups: Iterable[Group], settings: Iterable["Setting"]) -> None:
                 group.is_decided = True
 
 
+LENGTH_ERROR: Final = 1
+"""IBV_WC_LOC_LEN_ERR."""
+INVALID_REQUEST: Final = 9
+"""IBV_WC_REM_INV_REQ_ERR."""
+
+
+def of_lengths(groups: Iterable[Group]) -> None:
+    """One end got more than its receive has room for, and the other is told that it is invalid."""
+    several = [each for each in groups if each.meaning.kind is Kind.FAILURE]
+    both = [e for e in several if e.meaning.fields.status in (LENGTH_ERROR, INVALID_REQUEST)]
+    if {each.meaning.fields.status for each in both} == {LENGTH_ERROR, INVALID_REQUEST}:
+        for each in both:
+            first = stated("peer-buffer-small")
+            rest = [e for e in each.meaning.causes if e.label != first.label]
+            each.meaning = replace(each.meaning, causes=(first, *rest)[:MOST_CAUSES])
+            each.is_decided = True
+
+
 OF_THE_HOST: Final[Mapping[str, frozenset[str]]] = {
     HOST_DOWN: frozenset({"no-path", "gid-does-not-route", "peer-gone", "link-lost"}),
     "pcie-error": frozenset({"firmware-failed", "firmware-silent", "device-resetting"}),

@@ -158,6 +158,8 @@ def is_lived_through(group: Group, outcome: "Outcome") -> bool:
         return group.last < outcome.subnet_up
     if _GIVES_UP.search(group.text):
         return False
+    if group.meaning.fields.status == FLUSHED and outcome.left_well:
+        return group.number > outcome.left_well
     first = next((each.label for each in group.meaning.causes), None)
     ended = max(outcome.went_on, outcome.ended_well)
     if _WITHOUT_IT.search(group.text):
@@ -167,6 +169,8 @@ def is_lived_through(group: Group, outcome: "Outcome") -> bool:
     return first == "fork-unsafe" and group.last < ended
 
 
+FLUSHED: Final = 5
+"""IBV_WC_WR_FLUSH_ERR, of receives that are left when a peer has gone."""
 _SWEEP: Final = late(r"\bErrors during initialization\s*$")  # of opensm
 _GIVES_UP: Final = late(r"\babort|\bfatal\b", re.IGNORECASE)
 _WITHOUT_IT: Final = late(

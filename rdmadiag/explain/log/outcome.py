@@ -21,6 +21,7 @@ from rdmadiag.explain.log.printed import OF_LAUNCHERS, by_itself
 from rdmadiag.explain.log.trouble import is_mild, names_trouble
 from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.explain.pasted.benchmarks import is_by_others
+from rdmadiag.explain.pasted.session import is_typed
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ class Outcome(NamedTuple):
     """Numbers are those of lines; all but the first field are of a short log that is whole."""
 
     went_on: int = 0  # the last result, where no trouble stands below it; 0 without one
+    since: int = 0  # the line in which the command was typed that has printed it; 0 if none was
     other: tuple[int, str] | None = None  # the first failure that is none of RDMA, by its words
     asks_for_rdma: bool = False  # a device is named, or RDMA was set as the transport
     nccl_warns: bool = False  # of something else than that the library is missing
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
     ended_well: int = 0  # the last line of a program that says so; what it went by is not shown
+    left_well: int = 0  # the line that says that the peer has left, behind one that all was done
     job_completed: int = 0  # the last line of sacct, where each is of one job that ended with 0
     subnet_up: int = 0  # of the last sweep of one opensm, where those with errors are over
     benchmarks_others: bool = False  # MPI's low results, where a device has no provider
@@ -65,13 +68,16 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
     texts = [text for _, text in several]
     tcp = any(map(_NVME_OVER_TCP.search, texts))
     fails = any(_FAILS.search(text) or ending_of(text) for text in texts)
+    went_on = _last_result(several)
     return Outcome(
-        went_on=_last_result(several),
+        went_on=went_on,
+        since=max((n for n, text in several if n < went_on and is_typed(text)), default=0),
         other=next((each for each in several if _OTHER.search(each[1])), None),
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
         ended_well=0 if fails else _last(_ENDED_WELL, several),
+        left_well=_left_well(several),
         job_completed=0 if fails else _completed(several),
         subnet_up=_up(several),
         benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and is_by_others(texts),
@@ -91,6 +97,18 @@ def _last(result: "re.Pattern[str]", lines: Iterable[tuple[int, str]]) -> int:
         elif found and not is_mild(text) and (names_trouble(text) or ending_of(text)):
             found = 0
     return found
+
+
+def _left_well(lines: Iterable[tuple[int, str]]) -> int:
+    """0 without, or where trouble stands above it."""
+    is_done = False
+    for number, text in lines:
+        if is_done and _LEFT.search(text):
+            return number
+        if names_trouble(text):
+            return 0
+        is_done = is_done or _DONE.search(text) is not None
+    return 0
 
 
 def _completed(lines: Iterable[tuple[int, str]]) -> int:
@@ -136,6 +154,8 @@ _RESULT: Final = late(
     r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,8}\d+\b.{0,200}"
     r"\b(?:loss|s/it|it/s|sec/step)\b"
     r"|\d/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
+    r"|^Compiler status PASS\s*$"  # of Neuron
+    r"|^\d+ bytes in \d+\.\d+ seconds = \d|^\d+ iters in \d+\.\d+ seconds = \d"  # a pingpong
     r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
     r"|\bserver started\b"
     # what a script says of itself, and what a host of NVMe has connected
@@ -149,6 +169,8 @@ _ENDED_WELL: Final = late(
     r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
     r"|^Total img/sec on \d|^ *JOB DONE\.\s*$|^Total wall time: \d+:\d\d|\bSUCCESS COMPLETE WRF\b"
 )
+_DONE: Final = late(r"\b(?:finished|completed?|done)\b", re.IGNORECASE)
+_LEFT: Final = late(r"\bRDMA_CM_EVENT_DISCONNECTED\b|\b[Dd]isconnected\b")
 _ACCOUNTED: Final = late(
     r"^(\d+(?:[_+]\d+)?)(?:\.\S+)? +(?:\S+ +){0,5}?([A-Z_]{6,}\+?)"
     r"(?: .{0,200}?(?<!\d)(\d{1,6}:\d{1,3}))?\s*$"

@@ -33,12 +33,16 @@ NOT_OUTPUT: Final = late(
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
     r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*$"  # an enumeration
-    r"|\bfor example,? if\b|\b[Ii]f you (?:ever )?see\b"  # somebody explains
+    # somebody explains, or asks
+    r"|\bfor example,? if\b|\b[Ii]f you (?:ever )?see\b|\b\d{1,2} (?:is|=) IBV_WC_"
+    r"|\b[Ww]hat does\b.{1,200}\bmean\b"
     r"|^\s*case \w+:$|(?:\|\||&&) (?:fail|die|warn|error) [\"']"  # C, and a shell's script
     r"|^\[ {5}INFO \] < "  # what a test of UCX expects
     r"|^\s*Start +\d+: \S+$|\bTest +#\d+: \S+ \.+ +Passed\b"  # of ctest
-    r"|(?:^\d{5,8}|\| Description:) Fixed (?:an?|the) "  # notes of a release
+    # notes of a release
+    r"|(?:^\d{5,8}:?|(?:^|\| )Description:) Fixed (?:an?|the) |^\d{5,8}: (?:When|If) "
     # what unittest of Python says of a test
+    r"|^test_\w+ \([\w.]+\)$"
     r"|^(?:test_\w+ \([\w.]+\)|(?!.*\b(?:failed|errno)\b)(?:[A-Z]|test )[^:]{0,200}) \.\.\. "
     r"(?:ok|expected failure|skipped '.*')$"
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+ \(\d+\) {2,}[a-zA-Z]|^\s*\"[^\"]{1,200}\" +[-=]> \w"
@@ -51,6 +55,9 @@ NOT_OUTPUT: Final = late(
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
+
+DASHES: Final = late(r" *-{3,}(?: +-{3,})+[ \r]*(?:\n|$)")
+"""Below the head of a table of PowerShell, Slurm, psql and pip."""
 
 OF_LAUNCHERS: Final = (
     r"\[[^\]]{1,80}\](?:<std(?:out|err|diag)>)?:? ?|\([^)]{1,80}\) ?| {0,5}\d{1,6}: "

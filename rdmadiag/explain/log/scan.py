@@ -11,7 +11,7 @@ from rdmadiag.explain.log.job_words import stands_in_a_job
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import is_of_a_link
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.reader import Candidate, Reader, is_bare_answer
+from rdmadiag.explain.log.reader import Candidate, Reader, says_nothing
 from rdmadiag.explain.log.recognise import beside_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 from rdmadiag.late import late
@@ -32,7 +32,7 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
     tries = NEIGHBOURS
     looked: Counter[bytes] = Counter()
     for each in candidates:
-        if is_bare_answer(each):
+        if says_nothing(each):
             continue
         meaning = reader.meaning(each)
         if meaning is not None:

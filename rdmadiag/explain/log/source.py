@@ -6,6 +6,7 @@ True
 False
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -49,9 +50,9 @@ def is_page(lines: Sequence[str]) -> bool:
     sentences that are indented. A question of what a sentence of it means may stand beside.
     Or a commit that git shows.
     """
-    if _is_commit(lines):
+    if _is_commit(lines) or _explains_statuses(lines):
         return True
-    asked = [each for each in lines if _asks_what_it_means(each, lines)]
+    asked = [each for each in lines if _asks_what_it_means(each, lines) or _asks(each)]
     said = [each for each in lines if each not in asked]
     bare = [each.lstrip() for each in said]
     if len(asked) > 1 or any(_LOG.search(each) or _PRINTED.search(each) for each in bare):
@@ -60,6 +61,21 @@ def is_page(lines: Sequence[str]) -> bool:
         return True
     fits = all(_IN_A_PAGE.match(each) or _HEADING.fullmatch(each) for each in said)
     return fits and (is_manual(said) or _is_below_a_head(said))
+
+
+def _explains_statuses(lines: Sequence[str]) -> bool:
+    """Whether names of statuses are headings in it, each above sentences that are indented, and
+    nothing stands there that a program has printed.
+    """
+    several = [each for each in lines if each.strip()]
+    heads = [at for at, each in enumerate(several[:-1]) if _STATUS.fullmatch(each)]
+    if len(heads) < FEWEST - 1 or any(map(_LOG.search, several)) or any(map(_OWN.search, several)):
+        return False
+    return all(_EXPLAINED.match(several[at + 1]) for at in heads)
+
+
+_STATUS: Final = late(r"(?:IBV_WC|IB_WC|RDMA_CM_EVENT)_\w+(?: \(\d+\))?:?\s*")
+_EXPLAINED: Final = late(r"\s{2,}[A-Z][\w ]+(?:: |, | [a-z]+ ).{20,}")
 
 
 def _is_commit(lines: Sequence[str]) -> bool:
@@ -109,9 +125,25 @@ def _are_sentences(lines: Sequence[str]) -> bool:
     """Whether each indented block ends as one, and none is of what a program did on a host."""
     for line, below in zip(lines, (*lines[1:], ""), strict=True):
         is_last = _INDENTED.match(line) and not _INDENTED.match(below)
-        if _OF_A_RUN.search(line) or (is_last and not line.rstrip().endswith((".", ":", ")"))):
+        ends = line.rstrip().endswith((".", ":", ")")) or _CONSTANT.match(line)
+        if _OF_A_RUN.search(line) or (is_last and not ends):
             return False
     return True
+
+
+def _asks(line: str) -> bool:
+    """Whether it asks what to do, and of nothing that has happened."""
+    return _QUESTION.fullmatch(line) is not None and not _HAPPENED.search(line)
+
+
+_QUESTION: Final = late(
+    r"(?:do|does|should|can|must|may|when|why|how) [\w ,'-]{3,160}\?", re.IGNORECASE
+)
+_HAPPENED: Final = late(
+    r"\b(?:my|our|we|got|get|getting|seen?|saw|fail\w*|hang\w*|hung|crash\w*|dies?|died|errors?"
+    r"|breaks?|broken|wrong|stuck|slow|lost)\b",
+    re.IGNORECASE,
+)
 
 
 def _asks_what_it_means(line: str, lines: Sequence[str]) -> bool:
@@ -129,6 +161,8 @@ _MEANS: Final = late(
     r"|Does {1,2}mean (?:(?!\b(?:fail|error|my|our|we)\b)[^.?!]){1,120})\?"
     r"(?: Just asking\b[^.?!]{0,60}\.)?$"
 )
+_CONSTANT: Final = late(r"\s{3,}(?:IBV|IB|RDMA_CM)(?:_[A-Z]+)+ [A-Z]")
+"""What one means, which needs no full stop."""
 _OPTION: Final = late(
     r"--?\w[\w-]*(?:[ =](?:<[\w|-]+>|[A-Z_]+))?(?:, --?\w[\w-]*(?:[ =](?:<[\w|-]+>|[A-Z_]+))?)*"
 )

@@ -8,6 +8,7 @@ would be one too many.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
@@ -19,7 +20,7 @@ from rdmadiag.explain.log.kind import DISK_FAILED, NOT_STARTED, OF_NO_RDMA, OF_R
 from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
-from rdmadiag.explain.log.printed import is_output
+from rdmadiag.explain.log.printed import DASHES, is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
 from rdmadiag.explain.log.source import is_page, is_source
@@ -70,7 +71,7 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
             collector.forget_what_is_not_understood()
         return
     heavy = [(w, *each) for w, each in zip(weighed, lines, strict=True) if w > trouble.LEAST]
-    passed = _of_healthy(lines) | _noted(lines) | _of_others(lines)
+    passed = _of_healthy(lines) | _noted(lines) | _of_others(lines) | _heads(lines)
     several = sorted(
         (each for each in heavy if each[1] not in passed and _may_be_told(each[2])),
         key=lambda each: -each[0],
@@ -168,6 +169,11 @@ def _noted(lines: list[Numbered]) -> set[int]:
         return set()
     found = ((number, message_of(line)) for number, line in lines)
     return {number for number, message in found if message and message.kind is Kind.NOTE}
+
+
+def _heads(lines: list[Numbered]) -> set[int]:
+    """Numbers of the lines that are the heads of tables."""
+    return {number for (number, _), (_, below) in pairwise(lines) if DASHES.match(below)}
 
 
 def _of_others(lines: list[Numbered]) -> set[int]:

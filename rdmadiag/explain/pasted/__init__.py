@@ -12,6 +12,7 @@ from rdmadiag.explain.pasted.session import Shown, parts
 
 def shown(text: str) -> Iterator[Shown]:
     """What the listings of a paste show to be wrong, each kind of it once."""
+    from rdmadiag.explain.pasted.accelerators import of_accelerators
     from rdmadiag.explain.pasted.addresses import of_addresses
     from rdmadiag.explain.pasted.beegfs import of_beegfs
     from rdmadiag.explain.pasted.beside import of_others
@@ -22,6 +23,7 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.macs import of_macs
     from rdmadiag.explain.pasted.names import of_names
     from rdmadiag.explain.pasted.neighbours import of_neighbours
+    from rdmadiag.explain.pasted.opensm import of_opensm
     from rdmadiag.explain.pasted.peers import of_peers
     from rdmadiag.explain.pasted.ports import of_ports
     from rdmadiag.explain.pasted.ways import of_ways
@@ -44,6 +46,8 @@ def shown(text: str) -> Iterator[Shown]:
         of_host(several),
         of_ways(several),
         of_beegfs(several),
+        of_opensm(several),
+        of_accelerators(several),
     ):
         if each.causes[0] == "netdev-in-other-netns" and "provider-release" in first:
             continue  # no device is opened, wherever its netdev is

@@ -9,6 +9,8 @@ from rdmadiag.late import late
 _SECTION: Final = late(r"(\w+)_nodes\s*$")
 _CONNECTIONS: Final = late(r"\s*Connections: (RDMA|TCP): \d+ \(\S+:(\d+)\b")
 _OF_MANAGEMENT: Final = "8008"  # connMgmtdPort; mgmtd is reached by TCP alone, always
+_FALLBACK: Final = late(r"\s*Connections: TCP: .*\[fallback route\]")
+"""An address that is tried once the preferred ones have failed."""
 _OFFERED: Final = late(r"\s*\+ \S+\[ip addr: \S+; type: RDMA\]")
 
 
@@ -29,3 +31,6 @@ def of_beegfs(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(causes, connected["TCP"], False)
         elif "TCP" in connected and offered:
             yield Shown(("feature-not-built", "rdma-off-by-variable"), connected["TCP"], False)
+        elif "TCP" in connected and _FALLBACK.match(connected["TCP"].text):
+            causes = ("feature-not-built", "peer-unreachable", "no-rdma-at-address")
+            yield Shown(causes, connected["TCP"], False)

@@ -13,6 +13,8 @@ from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
+_RISE: Final = late(r"\s*(?:(?:ethtool|[\w-]+/|[\w.-]+:) ?)?([A-Za-z]\w+)(?:\s+|: ?|=)\+(\d+)\s*$")
+"""By how much one has risen, as a script prints it that reads them twice."""
 _OF_A_PORT: Final = late(r"\s*GUID (0x[\da-f]+) port (\d+): +\[")
 _ERRORS: Final = late(r"\[(\w+) == (\d+)\]")
 """Of ibqueryerrors: those of a port that are above their thresholds."""
@@ -188,6 +190,9 @@ def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:
             first = before.first if before else value
             since = (before.seconds or 0) + (seconds or 0) if before else None
             found[key] = _Read(first, value, line, since)
+        for line in part.lines:
+            if row := _RISE.match(line.text):
+                found[part.host, device, row[1]] = _Read(0, int(row[2]), line, seconds)
     return found
 
 

@@ -46,10 +46,24 @@ def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
         if all(row.gid.is_link_local for row in rows):
             yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line, whole)
     yield from _of_macs(several)
+    yield from _of_global_routes(several)
     for part in several:
         yield from _of_both_ends(part)
     if hosts_of(several) > 1:
         yield from _of_two_hosts(tables)
+
+
+def _of_global_routes(several: Sequence[Part]) -> Iterator[Shown]:
+    """Attributes of RTR without a global route, for a port of Ethernet, which takes none."""
+    lines = [line for part in several for line in part.lines]
+    on_ethernet = any(_OF_ETHERNET.search(line.text) for line in lines)
+    for line in lines if on_ethernet else ():
+        if _NOT_GLOBAL.search(line.text):
+            yield Shown(("no-gid-given",), line)
+
+
+_OF_ETHERNET: Final = late(r"\blink_layer: Ethernet\b")
+_NOT_GLOBAL: Final = late(r"\bRTR\b.*\bis_global\W{1,3}(?:0|false)\b")
 
 
 def _tables(several: Sequence[Part]) -> dict[tuple[str, str], list[_Gid]]:

@@ -53,9 +53,11 @@ _DENIES: Final = late(
     r"\s*\d+ deny (?:udp .*\b(4791)\b|(?:ip|udp) any any)(?:.*[\[(](?:match=|hits )?(\d+))?"
 )
 """Of an access list of a switch or router, with how often it was met."""
-_LIMITED: Final = late(
-    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth, limited by .*\(capable of ([\d.]+)"
+_BANDWIDTH: Final = late(
+    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth(?:, limited by [\d.]+ GT/s PCIe "
+    r"(x\d+) link at .*\(capable of ([\d.]+) Gb/s with [\d.]+ GT/s PCIe (x\d+) link)?"
 )
+"""Of the kernel's pcie_print_link_status: what is limited, of what it is capable."""
 _DOWNGRADED: Final = late(r"\s*LnkSta:.*\(downgraded\)")
 _OTHER_CARD: Final = late(r"[0-9a-f:.]{7,12} (?!Ethernet|Infiniband|Network)\w[\w/ ]+: ")
 _REDIRECTS: Final = late(r"\s*ACSCtl:.*\bReqRedir\+")
@@ -79,6 +81,7 @@ _IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
 _PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
 _CHILD: Final = late(r"\s*(?:\d+: )?\w+\.([0-9a-f]{4})@\w+:? ")
 HALF: Final = 0.5  # of the bandwidth that the adapter is capable of
+QUARTER: Final = 0.25
 MEMBERSHIP: Final = 0x7FFF  # of a P_Key without the bit of full membership
 
 
@@ -90,6 +93,9 @@ def of_host(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_lnet(several)
     for part in several:
         yield from _of_lines(part)
+    yield from _of_slots(several)
+    yield from _of_nodes(several)
+    yield from _of_mappings(several)
     yield from _of_modules(several)
     yield from _of_translation(several)
     yield from _of_port_mappers(several)
@@ -135,7 +141,7 @@ def _of_lines(part: Part) -> Iterator[Shown]:
             is_network = False
         elif line.text[:1].isalnum() and " controller" in line.text:
             is_network = True
-        if (is_network and _DOWNGRADED.match(line.text)) or _is_limited(line.text):
+        if is_network and _DOWNGRADED.match(line.text):
             yield Shown(("pcie-link-narrow", "slow-path", "pcie-error"), line, False)
         elif ("enable_roce" in part.command and _OFF.match(line.text)) or _NVM_OFF.match(line.text):
             yield Shown(("rdma-off-on-device", "no-rdma-device"), line)
@@ -146,9 +152,43 @@ def _of_lines(part: Part) -> Iterator[Shown]:
         )
 
 
-def _is_limited(text: str) -> bool:
-    found = _LIMITED.match(text)
-    return found is not None and float(found[1]) < HALF * float(found[2])
+def _of_slots(several: Sequence[Part]) -> Iterator[Shown]:
+    """An adapter in a slot of fewer lanes, or far slower, or as no other of its kind beside it.
+
+    An older host gives each of them half of what it is capable of, by its generation.
+    """
+    lines = [line for part in several for line in part.lines]
+    found = [(line, row) for line in lines if (row := _BANDWIDTH.match(line.text))]
+    whole = {float(row[1]) for _, row in found if not row[2]}
+    for line, row in found:
+        if row[2]:
+            narrow = row[2] != row[4] and float(row[1]) < HALF * float(row[3])
+            if narrow or float(row[1]) < QUARTER * float(row[3]) or float(row[3]) in whole:
+                yield Shown(("pcie-link-narrow", "slow-path", "pcie-error"), line, False)
+
+
+def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:
+    """Device nodes that root alone may open, where a user's program had no context of one."""
+    lines = [line for part in several for line in part.lines]
+    nodes = [line for line in lines if _ROOTS_NODE.match(line.text)]
+    if nodes and any(map(_NO_CONTEXT.search, (line.text for line in lines))):
+        yield Shown(("uverbs-node-not-openable",), nodes[0])
+
+
+def _of_mappings(several: Sequence[Part]) -> Iterator[Shown]:
+    """/proc/driver/nvidia/params without what NVSHMEM's IBGDA needs, which has failed."""
+    lines = [line for part in several for line in part.lines]
+    if any(_IBGDA.search(line.text) for line in lines):
+        for line in lines:
+            if _NO_STREAM.match(line.text):
+                yield Shown(("gpu-peer-mapping-off", "gdr-off"), line)
+
+
+_IBGDA: Final = late(r"\binit failed for transport: IBGDA\b")
+_NO_STREAM: Final = late(r"\s*EnableStreamMemOPs: 0\s*$")
+_ROOTS_NODE: Final = late(r"\s*crw-------\S? +\d+ root +root .*\buverbs\d+\s*$")
+_NO_CONTEXT: Final = late(r"\(struct ibv_context \*\) (?:0x0|NULL)\b")
+"""What gdb prints of it."""
 
 
 def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:

@@ -64,6 +64,12 @@ class Shown(NamedTuple):
     context: str = ""  # whose sentence of the causes it is
 
 
+def is_typed(line: str) -> bool:
+    """Whether a prompt stands in it, and a command behind that."""
+    found = _PROMPT.match(line[:LONGEST])
+    return found is not None and bool((found["command"] or "").strip())
+
+
 def parts(text: str) -> tuple[Part, ...]:
     """All of it, in order; one without prompts is one part."""
     return tuple(_parts(text))

@@ -30,6 +30,8 @@ def similar(text: str, cases: Cases | None = None, most: int = MOST) -> tuple[Si
         if each.likeness < LEAST:
             break
         address, said, line = rows[each.case].split("\t")
+        if not address:
+            continue
         labels = cases.labels[each.case]
         found.setdefault(address, Similar(address, labels, said, line, round(each.likeness, 2)))
     ordered = sorted(found.values(), key=lambda each: (-each.likeness, not each.causes))

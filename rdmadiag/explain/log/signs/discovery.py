@@ -112,7 +112,7 @@ SIGNS: Final = (
         Stage.OPEN,
         r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing(?! port)|PORT_INIT)"
         r"|^\s*state:\s+port_init\b|no subnet manager|SM lid 0\b(?!\?)"
-        r"|sm_lid:? 0\b(?!.*state down)",
+        r"|sm_lid:? 0\b(?!.*(?:state down|link_layer: ethernet))",
         ("no-subnet-manager",),
         only=OF_RDMA + "|port",
     ),

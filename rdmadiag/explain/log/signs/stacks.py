@@ -12,6 +12,15 @@ _RELEASE: Final = "provider-release"
 
 SIGNS: Final = (
     # --- libraries that do not fit each other ------------------------------------------------
+    sign(  # static inline in verbs.h: no library has them
+        "inline-function-called",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"(?:undefined symbol|could not load symbol|symbol not found)[: \"'`]{1,4}(?:lib[^ ]+: )?"
+        r"ibv_(?:poll_cq|req_notify_cq|post_(?:send|recv|srq_recv|srq_ops)|wr_\w+|start_poll"
+        r"|next_poll|end_poll|wc_read_\w+)\b",
+        ("program-fault",),
+    ),
     # of one package beside those of another: PRIVATE symbols are between libibverbs and a provider
     sign(
         "symbol-missing",
