@@ -72,8 +72,8 @@ DRAWN = {
         "rewriting solicit"
     ),
     5: (
-        "advertised data-limit dns lifetimes mac-changed mixed one-way queueing sysfs- "
-        "path ttl wrappers"
+        "advertised data-limit dns lifetimes mac-changed mixed one-way queueing "
+        "sysfs-path ttl wrappers"
     ),
     6: (
         "host-gone inspection local-routes mid-changes notation other-device port-numbers "
@@ -92,8 +92,8 @@ DRAWN = {
         "stack-limit start-scripts tcp-buffers ucx-files vlan-protocols"
     ),
     10: (
-        "balancers bond-monitors file-privileges passthru path-mtu rejects resets signal- "
-        "masks small-frames syn-proxies thread-stacks"
+        "balancers bond-monitors file-privileges passthru path-mtu rejects resets "
+        "signal-masks small-frames syn-proxies thread-stacks"
     ),
 }
 """By the seed of each round of which a part is held out."""
