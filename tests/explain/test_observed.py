@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log.evidence import NOT_AFTER_STEPS
+from rdmadiag.explain.log.first_causes import NOT_AFTER_STEPS
 from rdmadiag.explain.log.observed import observed
 from tests.explain.score import Excerpt, score
 

@@ -11,24 +11,26 @@ from rdmadiag.explain.causes import stated
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.catalogue import message_of
 from rdmadiag.explain.log.evidence import (
-    cut,
     flapping,
     hear,
     inherit,
-    listed,
+    of_mads,
+    recall,
+    weigh,
+    with_observed,
+)
+from rdmadiag.explain.log.first_causes import (
+    of_crashes,
     of_flaps,
     of_layer,
     of_lengths,
+    of_listings,
     of_losses,
-    of_mads,
+    of_lost_links,
     of_own_gids,
     of_requests,
     of_steps,
     of_the_way,
-    recall,
-    suspect,
-    weigh,
-    with_observed,
 )
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
@@ -475,9 +477,9 @@ class Collector:
         of_own_gids(groups, all_seen)
         of_steps(groups, seen)
         of_flaps(groups, is_short=bool(self.whole))
-        listed(groups, is_active=PORT_ACTIVE in self._settings)
-        cut(groups)
-        suspect(groups)
+        of_listings(groups, is_active=PORT_ACTIVE in self._settings)
+        of_lost_links(groups)
+        of_crashes(groups)
         words = [each for each in words if each.meaning.causes]
         groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
