@@ -8,16 +8,20 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint types contracts unit coverage docs site schemas lab lab-all lab-shell campaign campaign-short bench score faults dist sign deb bounds roots image manifests clean
 
-$(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
+$(VENV)/package: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/ready: $(VENV)/package
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group lab
 	$(BIN)/python -m compileall -q rdmadiag lab  # else each of the tests' processes does that
 	touch $@
 
 # The main job: this host's verdict, or a sample machine's where it has no RDMA device.
-run: $(VENV)/ready
-	@if [ -n "$$(ls /sys/class/infiniband 2>/dev/null)" ]; then $(BIN)/rdmadiag preflight; else \
+run: $(VENV)/package
+	@if $(BIN)/rdmadiag devices >/dev/null 2>&1; then $(BIN)/rdmadiag preflight; else \
 	echo "This host has no RDMA device: this is the sample machine roce-healthy." >&2; \
 	$(BIN)/rdmadiag preflight --sample roce-healthy; fi
 

@@ -83,7 +83,7 @@ def lookup(
         found = tuple(_OF_SUBJECT[subject](rest, platform, stage, vendor_error))
         if found:
             return found
-        raise NotUnderstood(f"no {_NAMES[subject]} {rest!r}{_near(rest, subject)}")
+        raise NotUnderstood(f"no {_NAMES[subject]} {rest!r}{_near(rest)}")
     if subject in _OF_SUBJECT and not rest:
         raise NotUnderstood(f"explain {subject} WHAT? It understands: {UNDERSTOOD}")
     word = " ".join(words)
@@ -469,7 +469,7 @@ _GUESSERS: Final = _OF_SUBJECT | {
 }
 
 
-def _near(word: str, subject: str | None = None) -> str:
+def _near(word: str) -> str:
     """Up to three known names that differ by a slip of the hand, as the end of a message."""
     names = _all_names()
     close = difflib.get_close_matches(word.strip().lower(), names, 3, 0.75)

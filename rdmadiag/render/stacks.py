@@ -87,10 +87,10 @@ def labelled(stack: str, version: str) -> str:
 def _port(out: Console, table: PortPicks, judged: Sequence[Pick], others: Sequence[Pick]) -> None:
     well = [pick for pick in judged if _is_well(pick)]
     for _, group in groupby(sorted(others, key=_order), key=_group):
-        _others(out, list(group), table)
+        _others(out, list(group))
     _remedy(out, others, table)
     if well:
-        _folded(out, _agreement(well, table), _folded_names(well))
+        _folded(out, _agreement(table), _folded_names(well))
     apart = [pick for pick in table.stacks if pick.outcome in _APART]
     for why, same in groupby(sorted(apart, key=lambda each: each.why), key=lambda each: each.why):
         _folded(out, why, _folded_names(list(same)))
@@ -156,7 +156,7 @@ _HEADINGS: Final = {
 }
 
 
-def _others(out: Console, group: Sequence[Pick], table: PortPicks) -> None:
+def _others(out: Console, group: Sequence[Pick]) -> None:
     first = group[0]
     words = _HEADINGS[first.outcome]
     if first.outcome is Outcome.ENTRY and first.entry:
@@ -198,7 +198,7 @@ def _remedy(out: Console, others: Sequence[Pick], table: PortPicks) -> None:
         verbatim(out, f"    {line}   # {', '.join(names)}")
 
 
-def _agreement(well: Sequence[Pick], table: PortPicks) -> str:
+def _agreement(table: PortPicks) -> str:
     if table.port.protocol is Protocol.INFINIBAND:
         return "by LID or GID 0"
     assert table.route is not None

@@ -331,7 +331,6 @@ def _concluded(
             watched.records,
             platform=platform,
             ends=[each.end for each in chosen],
-            seconds=watched.seconds,
             returncode=watched.returncode,
             signal=None if watched.signal is None else Signals(watched.signal).name,
             unkillable=watched.unkillable,

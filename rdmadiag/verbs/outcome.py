@@ -66,7 +66,6 @@ def conclude(
     *,
     platform: Platform,
     ends: Sequence[End],
-    seconds: float,
     returncode: int | None = 0,
     signal: str | None = None,
     unkillable: bool = False,
@@ -75,7 +74,7 @@ def conclude(
 ) -> Attempt:
     """What the child's records say, and how it ended: `returncode` None where it was killed.
 
-    `ends` are this host's, `seconds` the child's life, `signal` the name of the one that
+    `ends` are this host's, `signal` the name of the one that
     was passed on to it. Raises Nonsense.
     """
     steps = tuple(_steps(found))

@@ -147,7 +147,6 @@ def concluded(found: Watched, asked: Request, **how: Any) -> Attempt:
         found.records,
         platform=asked.platform,  # type: ignore[arg-type]
         ends=asked.ends,
-        seconds=found.seconds,
         returncode=found.returncode,
         unkillable=found.unkillable,
         pid=found.pid,

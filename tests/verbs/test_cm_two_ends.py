@@ -41,9 +41,7 @@ class Came:
 
     def __init__(self, records: list[Record], end: End, role: Any) -> None:
         self.records = records
-        self.attempt: Attempt = conclude(
-            records, platform="linux", ends=[end], seconds=1.0, role=role
-        )
+        self.attempt: Attempt = conclude(records, platform="linux", ends=[end], role=role)
 
     @property
     def ended(self) -> tuple[Outcome, Stage, Teardown]:

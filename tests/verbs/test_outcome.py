@@ -107,7 +107,7 @@ VERIFIED = [
 
 
 def of(rows: Rows, platform: Platform = "linux", **how: Any) -> Attempt:
-    return conclude(rows, platform=platform, ends=[HERE], seconds=4.0, **how)
+    return conclude(rows, platform=platform, ends=[HERE], **how)
 
 
 # --- an attempt that went well -----------------------------------------------------------
@@ -145,7 +145,7 @@ def test_two_ends_of_one_host_have_records_of_their_own() -> None:
         records.Path(queue_pair=17, psn=5, mtu=512),
         *result(Outcome.NO_DATA, stage="data"),
     ]
-    attempt = conclude(rows, platform="linux", ends=[HERE, THERE], seconds=2)
+    attempt = conclude(rows, platform="linux", ends=[HERE, THERE])
     assert attempt.local
     assert attempt.remote
     assert (attempt.local.queue_pair, attempt.remote.queue_pair) == (17, 18)
@@ -426,7 +426,7 @@ def recorded(fake_verbs: Any, monkeypatch: pytest.MonkeyPatch) -> Rows:
 
 
 def test_a_real_transcript_is_concluded_wherever_it_is_cut(recorded: Rows) -> None:
-    assert conclude(recorded, platform="linux", ends=[HERE] * 2, seconds=9).latency
+    assert conclude(recorded, platform="linux", ends=[HERE] * 2).latency
     opened = next(
         at
         for at, row in enumerate(recorded)
@@ -438,7 +438,6 @@ def test_a_real_transcript_is_concluded_wherever_it_is_cut(recorded: Rows) -> No
                 recorded[:at],
                 platform="linux",
                 ends=[HERE] * 2,
-                seconds=9,
                 returncode=None,
                 signal=signal,
             )
@@ -462,7 +461,6 @@ def test_a_real_transcript_that_is_cut_is_an_attempt_or_nonsense(
                 recorded[:at],
                 platform="linux",
                 ends=[HERE] * 2,
-                seconds=9,
                 returncode=returncode,
             )
         except Nonsense:
@@ -485,7 +483,7 @@ def test_any_records_are_an_attempt_or_nonsense(
 ) -> None:
     how: dict[str, Any] = {"returncode": returncode, "signal": signal}
     try:
-        attempt = conclude(found, platform="linux", ends=ends, seconds=2, **how)
+        attempt = conclude(found, platform="linux", ends=ends, **how)
     except Nonsense:
         assert returncode is None or returncode >= 0 or signal
         return

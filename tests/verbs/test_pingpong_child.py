@@ -155,7 +155,7 @@ def test_any_errno_is_carried_from_the_call_to_the_document(errno: int, call: st
     with open(reader, "rb") as lines:
         found = [parse(line) for line in (*lines.read().splitlines(), encode(result))]
     asked = request()
-    attempt = conclude(found, platform="linux", ends=asked.ends, seconds=1.0)  # type: ignore[arg-type]
+    attempt = conclude(found, platform="linux", ends=asked.ends)  # type: ignore[arg-type]
     assert attempt.steps[0].errno == errno
     if call == "poll_cq":
         assert (attempt.errno, attempt.summary) == (0, f"poll_cq failed: it returned -{errno}")

@@ -73,7 +73,6 @@ attempt = conclude(
     watched.records,
     platform=asked.platform,
     ends=asked.ends,
-    seconds=watched.seconds,
     returncode=watched.returncode,
 )
 found = json.loads(text(attempt))

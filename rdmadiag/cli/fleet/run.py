@@ -173,7 +173,7 @@ def command(
     if inner.is_merged:
         merged = _merged(what, answers, quiet=quiet)
         if lost := [each for each in answers.values() if each.ending is Ending.NOT_INSTALLED]:
-            note(_install(lost, what, copy=copy))
+            note(_install(lost, copy=copy))
         return write(merged, files, form, fail_on, exit_zero, quiet=quiet, verbose=verbose)
     from rdmadiag.render import node_answers
 
@@ -256,7 +256,7 @@ def _merged(what: "Launch", answers: "Mapping[str, NodeAnswer]", *, quiet: bool)
     return added_up("the answers", fill, expected, deadline, quiet=quiet)
 
 
-def _install(lost: "list[NodeAnswer]", what: "Launch", *, copy: bool) -> str:
+def _install(lost: "list[NodeAnswer]", *, copy: bool) -> str:
     from rdmadiag.fleet.nodes import fold
 
     how = _with_copy()

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
-from rdmadiag.explain.job.part import TEXT_KEPT, Occurrence, Part
+from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.log.endings import NOT_STARTED
+from rdmadiag.explain.log.groups import TEXT_KEPT
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
 from rdmadiag.explain.log.trouble import names_rdma

@@ -16,7 +16,7 @@ from rdmadiag.explain.job.both_ends import Compared, compared
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.members import Members
-from rdmadiag.explain.job.part import TEXT_KEPT, Occurrence, Part
+from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.job.progress import behind
 from rdmadiag.explain.job.silence import silent
 from rdmadiag.explain.job.stamps import stamp_of
@@ -38,10 +38,10 @@ from rdmadiag.explain.job.writers import writer_of
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.endings import End, Ending, is_own_fault, meaning_of_end, meaning_of_last
-from rdmadiag.explain.log.groups import known_message, likely
+from rdmadiag.explain.log.groups import TEXT_KEPT, known_message, likely
 from rdmadiag.explain.log.kind import STARTS_NOTHING, STOPPED, Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
-from rdmadiag.explain.log.rank import MOST_CAUSES
+from rdmadiag.explain.log.rank import MOST_WITH_REPORT
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.fleet.lines import Mark
@@ -590,7 +590,7 @@ def _as_of_one_that_ended(failure: Failure, reason: Ended) -> Failure:
     others = tuple(each for each in failure.causes if each.label != PEER_GONE)
     return replace(
         failure,
-        causes=(gone, *others)[:MOST_CAUSES],
+        causes=(gone, *others)[:MOST_WITH_REPORT],
         rests_on=None,
         probability=None,
         tells_apart=None,
@@ -612,7 +612,7 @@ def _as_both_say(failure: Failure, both: Compared) -> Failure:
     lines = remedy(both.causes[0].label, failure.platform)
     steps = fill(lines, {"on": "", "on_device": "", "target": "PEER", "source": "ADDRESS"})
     steps = tuple(dict.fromkeys((*steps, *failure.next)))
-    return replace(failure, causes=(*causes, *rest)[:MOST_CAUSES], next=steps[:8])
+    return replace(failure, causes=(*causes, *rest)[:MOST_WITH_REPORT], next=steps[:8])
 
 
 def failure_of(seen: Occurrence) -> Failure:

@@ -15,6 +15,7 @@ from rdmadiag.explain.job.odd_host import OddHost, of_settings, without_address
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
 from rdmadiag.explain.log.kind import STOPPED
+from rdmadiag.explain.log.rank import MOST_WITH_REPORT
 from rdmadiag.facts import known
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.naming import NamingFacts
@@ -113,7 +114,6 @@ _OF_THE_LINK: Final = frozenset({"peer-unreachable", "no-route", "peer-host-down
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
 _BY_RDMA_CM: Final = re.compile(r"RDMA_CM_EVENT|\bCM event|\brdma_", re.IGNORECASE)
 RDMA_CM: Final = "/dev/infiniband/rdma_cm"
-_MOST_CAUSES: Final = 6
 
 
 def with_reports(
@@ -668,7 +668,7 @@ def _ranked(
         causes = [found.cause, *(each for each in causes if each.label != found.cause.label)]
     remedy = chosen.finding.remedy if chosen else ()
     steps = tuple(dict.fromkeys((*remedy, *failure.next)))
-    return replace(failure, causes=tuple(causes[:_MOST_CAUSES]), next=steps)
+    return replace(failure, causes=tuple(causes[:MOST_WITH_REPORT]), next=steps)
 
 
 def _ask(

@@ -33,6 +33,7 @@ from rdmadiag.explain.log.endings import (
     numbered,
 )
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.groups import TEXT_KEPT
 from rdmadiag.explain.log.job_words import is_of_a_job, stands_in_a_job
 from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
@@ -68,7 +69,6 @@ NEEDLES: Final = {
 
 MOST_SIGHTINGS: Final = 4_000  # of one file
 MOST_WRITERS: Final = 100_000
-TEXT_KEPT: Final = 400
 OF_A_TRACEBACK: Final = 40  # lines
 OF_A_START: Final = 5  # different lines of a shell, or a script, whose program was not started
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)

@@ -11,7 +11,7 @@ from rdmadiag.explain.causes import Known, remedy, stated
 from rdmadiag.explain.causes.cause import MAKING
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.first_causes import labels_of, promote
-from rdmadiag.explain.log.groups import LINES_KEPT, MOST_CAUSES, Group
+from rdmadiag.explain.log.groups import LINES_KEPT, Group
 from rdmadiag.explain.log.kind import (
     CALL,
     CRASH,
@@ -24,6 +24,7 @@ from rdmadiag.explain.log.kind import (
     NO_MADS,
     Kind,
 )
+from rdmadiag.explain.log.meaning import MOST_CAUSES
 from rdmadiag.explain.log.observed import (
     COMPLAINT,
     GID_INDEX_0,

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import remedy, stated
-from rdmadiag.explain.log.groups import MOST_CAUSES, Group
+from rdmadiag.explain.log.groups import Group
 from rdmadiag.explain.log.kind import CRASH, Kind
 from rdmadiag.explain.log.links import CAME_BACK, LINK_DOWN
+from rdmadiag.explain.log.meaning import MOST_CAUSES
 from rdmadiag.explain.log.observed import HAS_WORKED, RECOVERS, RESOLVED
 from rdmadiag.explain.log.settings import LISTED_DOWN, ON_INFINIBAND, ON_ROCE, RETRIES_EXCEEDED
 from rdmadiag.explain.log.signs.listings import LISTED_INITIALIZING

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rdmadiag.explain.log.meaning import Meaning
     from rdmadiag.explain.log.outcome import Outcome
 
-MOST_CAUSES: Final = 5
 LINES_KEPT: Final = 10  # numbers of each group's first lines
 NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
 TEXT_KEPT: Final = 400  # characters of a line

@@ -19,7 +19,8 @@ from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.view.reconcile import DeviceView, PortView
 
-MOST_CAUSES: Final = 6
+MOST_WITH_REPORT: Final = 6
+"""One more than a log has by itself (meaning.MOST_CAUSES): a report may add it."""
 _PROOFS: Final = 3
 _LIKELIEST: Final = 2
 """Causes by the log alone that come before those which a finding names."""
@@ -66,7 +67,7 @@ class _Host:
         # How alike logs are says little beside a finding that names the cause of the stage.
         sure = {each.label for each in (*failure.causes[:_LIKELIEST], *of_findings)}
         order = sorted(causes.values(), key=lambda each: (_rank(each), each.label not in sure))
-        chosen = tuple(order[:MOST_CAUSES])
+        chosen = tuple(order[:MOST_WITH_REPORT])
         confirmed = {proof for each in chosen for proof in CAUSES[each.label].proofs}
         remedy = [
             line

@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
+from rdmadiag.explain.log.groups import TEXT_KEPT
 from rdmadiag.explain.log.kind import SIGNAL, STOPPED, Kind
 from rdmadiag.explain.log.names import printed_gid
 from rdmadiag.explain.remedies import AT_PEER, GIDS, Lines
@@ -184,7 +185,7 @@ class Talk:
         died = _DIED.match(line[:512])
         if died or _KILLED.search(line[:512]):
             self.died = died["how"] if died else b"Killed"
-            self.line, self.text = number, line.decode("utf-8", "replace").strip()[:400]
+            self.line, self.text = number, line.decode("utf-8", "replace").strip()[:TEXT_KEPT]
 
     def take(self, line: bytes, number: int, after: bytes = b"", above: bytes = b"") -> bool:
         """Whether the line is a step of a test."""
@@ -214,7 +215,7 @@ class Talk:
             self.iterations = int(found["iterations"])
             reached = Reached.RESULT
         self.reached = reached
-        self.line, self.text = number, text.strip()[:400]
+        self.line, self.text = number, text.strip()[:TEXT_KEPT]
         return True
 
     def _begin(self) -> None:
