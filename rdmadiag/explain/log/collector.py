@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import stated
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
 from rdmadiag.explain.log.catalogue import message_of
+from rdmadiag.explain.log.endings import Ending, ending_of
 from rdmadiag.explain.log.evidence import (
     flapping,
     hear,
@@ -95,6 +96,7 @@ from rdmadiag.explain.log.settings import (
 )
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.explain.log.whole import MOST_LINES
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
 from rdmadiag.late import late
 
@@ -518,8 +520,6 @@ class Collector:
 
     def _other(self, lines: int) -> OtherFailure | None:
         """What names its cause, of a log that ended in trouble or is short; else how it ended."""
-        from rdmadiag.explain.log.whole import MOST_LINES
-
         apart, end = self._apart, self._end
         if apart is not None and apart.line < self.went_on:
             apart = None
@@ -543,8 +543,6 @@ class Collector:
         """Whether a line says what ended the program, and that is none of RDMA."""
         if self._fault and self._fault.causes:
             return True
-        from rdmadiag.explain.log.endings import Ending, ending_of
-
         apart = self._apart
         if apart is None or ending_of(apart.text) is Ending.STATUS:
             return False
