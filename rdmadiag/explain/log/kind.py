@@ -50,7 +50,11 @@ NO_MADS: Final = "no-mads-on-ethernet"
 """InfiniBand's management found nothing to open, on a host whose ports are of Ethernet."""
 REJECTED: Final = "rejected"
 """What a connection is that the peer, or its kernel, rejected, with the reason."""
-EXACT: Final = LISTED | {REJECTED, "unreachable", STOPPED, SIGNAL, NOT_STARTED}
+PORT_PRIVILEGED: Final = "port-privileged"
+PORT_OF_PINGPONG: Final = "port-of-pingpong"
+EXACT: Final = LISTED | {
+    *(REJECTED, "unreachable", STOPPED, SIGNAL, NOT_STARTED, PORT_PRIVILEGED, PORT_OF_PINGPONG),
+}
 """Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED, ENDED, MAY_BE})
 """What is no failure that is known: it may be one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.explain.connection import EVENTS
-from rdmadiag.explain.log.kind import NOT_STARTED, Kind
+from rdmadiag.explain.log.kind import NOT_STARTED, PORT_OF_PINGPONG, PORT_PRIVILEGED, Kind
 from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, DEVICES, GIDS
 from rdmadiag.facts.attempt import Stage
@@ -202,11 +202,19 @@ SIGNS: Final = (
         ("getent ahosts PEER", "cat /etc/hosts /etc/resolv.conf"),
     ),
     sign(
-        "port-privileged",
+        PORT_PRIVILEGED,
         Kind.FAILURE,
         Stage.CONNECT,
         r"couldn't listen to port (?:\d{1,3}|10[01]\d|102[0-3])\b",
         ("tcp-port-privileged", "tcp-port-taken"),
+    ),
+    # ibv_*_pingpong, which take row 0 of the partition keys
+    sign(
+        PORT_OF_PINGPONG,
+        Kind.FAILURE,
+        Stage.INIT,
+        r"^failed to modify qp to init$",
+        ("no-such-port", "access-flags", "pkey-index"),
     ),
     sign(
         "port-taken",
