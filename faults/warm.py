@@ -31,6 +31,20 @@ def load() -> None:
         import_module(module)
 
 
+def rehearse(*argv: str) -> None:
+    """Run it once in this process, and drop what it prints: each fork has what that has loaded."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        import_module("rdmadiag.cli").run(list(argv))
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def start(argv: list[str], out: Path, *, holder: int = 0) -> int:
     """`rdmadiag ARGV…`, its output in a file, in the namespaces of a process; the pid."""
     pid = os.fork()
