@@ -90,9 +90,12 @@ def of_all(
 
 
 def _confirmed(story: Mapping[str, Any]) -> Answer:
-    first = story.get("first")
+    """At the host that the story is certain of, else where such a cause is."""
+    first, at = story.get("first"), story.get("at") or {}
     causes = first["failure"]["causes"] if first else ()
-    return by_story(story) if causes and causes[0]["standing"] == CONFIRMED else NOTHING
+    if not causes or causes[0]["standing"] != CONFIRMED:
+        return NOTHING
+    return by_place(story) if at.get("is_certain") else by_story(story)
 
 
 def by_logs(

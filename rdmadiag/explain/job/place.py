@@ -11,6 +11,7 @@ from typing import Final
 
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.explain.causes.cause import Of
+from rdmadiag.explain.job.ends import OWN_WAY
 from rdmadiag.explain.job.story import FirstFailure, OfReports, Place, PlaceKind, Story
 from rdmadiag.explain.log.account import LikelyCause, Standing
 from rdmadiag.preflight.verdict import Finding, Severity
@@ -34,6 +35,8 @@ def _places(story: Story, own: Mapping[str, Sequence[Finding]]) -> Iterator[Plac
         yield _of_reports(found, found.cause)
     yield from _of_findings(own, Severity.CRITICAL)
     pointed = found.cause.label if found is not None and found.cause is not None else None
+    if first is not None and cause is not None:
+        yield from _of_settings(own, first, cause)
     if first is not None and cause is not None and cause.label != pointed:
         line = _of_line(story, first, cause)
         if line.is_certain:
@@ -70,6 +73,23 @@ def _of_findings(own: Mapping[str, Sequence[Finding]], severity: Severity) -> It
     if len(alone) == 1 and len(own) >= _TWO:
         ((host, each),) = alone.items()
         yield Place(PlaceKind.HOST, (host,), f"preflight: {each.rule}: {each.summary}", False)
+
+
+def _of_settings(
+    own: Mapping[str, Sequence[Finding]], first: FirstFailure, cause: LikelyCause
+) -> Iterator[Place]:
+    """A cause of the way that what one host is set to confirms: it is there, if no other host of
+    the job has the like.
+    """
+    row = CAUSES[cause.label]
+    if cause.standing != Standing.CONFIRMED or row.of is not Of.WAY:
+        return
+    rules = OWN_WAY.keys() & row.proofs
+    found = {name: [e for e in several if e.rule in rules] for name, several in own.items()}
+    having = [(name, several[0]) for name, several in found.items() if several]
+    if len(having) == 1 and having[0][0] == first.who.host:
+        name, each = having[0]
+        yield Place(PlaceKind.HOST, (name,), f"preflight: {each.rule}: {each.summary}", True)
 
 
 def _of_line(story: Story, first: FirstFailure, cause: LikelyCause) -> Place:

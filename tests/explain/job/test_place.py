@@ -71,6 +71,14 @@ def test_a_warning_of_one_host_alone_comes_before_a_line_of_the_peer_or_the_way(
     assert at(confirmed, a=(WARNS,), b=()) == ("host", ("b",))
 
 
+def test_a_cause_of_the_way_that_what_one_host_is_set_to_confirms_is_at_that_host() -> None:
+    drops = replace(WARNS, rule="firewall-drops-tcp")
+    confirmed = failed("firewall", Standing.CONFIRMED)
+    assert at(confirmed, a=(drops,), b=()) == ("host", ("a",))
+    assert at(confirmed, a=(drops,), b=(drops,)) == ("between", ())
+    assert at(confirmed, a=(), b=()) == ("between", ())
+
+
 def test_the_other_of_two_reports_is_the_peer_that_has_no_log() -> None:
     reports = tuple(JobReport(name, f"{name}.json", "ok") for name in ("a", "b"))
     story = replace(failed("peer-gone"), hosts=("a",), sources=STORY.sources[:1], reports=reports)
