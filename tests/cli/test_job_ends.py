@@ -42,18 +42,21 @@ WAITS = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x30ddaf, GID ::ffff:19
 NO_ANSWER = f"{WAITS}Couldn't connect to 192.0.2.2:18515\n"
 MET = f"{WAITS}  remote address: LID 0x0000, QPN 0x000011, PSN 0x1, GID ::ffff:192.0.2.2\n"
 NO_ADDRESS = f"{WAITS}Couldn't connect to 192.0.2.99:18515\n"
+WAITS_THERE = WAITS.replace("192.0.2.1", "192.0.2.2").replace("0x30ddaf", "0x51aa00")
 NO_MEMORY = "Couldn't allocate MR: Cannot allocate memory\nibv_reg_mr failed: errno 12\n"
 WRONG = one(neighbours={ROW: (PERMANENT, OTHER_MAC)})
 
 
 @pytest.fixture
 def seen(tmp_path: Path, rdmadiag: Rdmadiag) -> Callable[..., Outcome]:
-    def explain(here: Machine, there: Machine | None, log: str, *more: str) -> Outcome:
-        for name, machine in (("node1", here), ("node2", there)):
+    def explain(
+        here: Machine, peer: Machine | None, log: str, *more: str, there: str = ""
+    ) -> Outcome:
+        for name, machine in (("node1", here), ("node2", peer)):
             folder = tmp_path / "reports" / name
             if machine is not None and not folder.exists():
                 machine.change(hostname=name).write(str(folder), "Of a test.")
-            (tmp_path / f"{name}.log").write_text(log if name == "node1" else "")
+            (tmp_path / f"{name}.log").write_text(log if name == "node1" else there)
         logs = ("--log", f"{tmp_path}/node1.log", "--log", f"{tmp_path}/node2.log")
         return rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", *more)
 
@@ -134,6 +137,24 @@ def test_what_the_reports_prove_comes_first_and_what_they_contradict_last(
     standing = {each["label"]: each["standing"] for each in causes}
     assert standing["peer-not-listening"] == "contradicted"
     assert causes[-1]["standing"] == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("there", "label", "host"),
+    [
+        (WAITS_THERE, "peer-address-wrong", "node1"),
+        ("", "peer-not-listening", "node2"),
+    ],
+    ids=["it waits", "it says nothing"],
+)
+def test_a_client_that_goes_to_another_port_than_the_one_that_is_waited_at(
+    seen: Callable[..., Outcome], tmp_path: Path, there: str, label: str, host: str
+) -> None:
+    heard = one(neighbours={ROW: (REACHABLE, PEER_MAC)})
+    log = NO_ANSWER.replace(":18515", ":18599")
+    document = seen(heard, two(), log, "--json", there=there).document
+    assert document["first"]["failure"]["causes"][0]["label"] == label
+    assert (document["at"]["kind"], document["at"]["names"]) == ("host", [host])
 
 
 def test_a_route_that_the_reports_show_is_no_cause() -> None:

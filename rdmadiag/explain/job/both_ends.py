@@ -14,7 +14,7 @@ from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.groups import TEXT_KEPT
 from rdmadiag.explain.log.kind import STOPPED, Kind
-from rdmadiag.explain.log.talk import Reached
+from rdmadiag.explain.log.talk import WAITING, Reached
 from rdmadiag.explain.log.trouble import names_rdma
 from rdmadiag.fleet.lines import Mark
 from rdmadiag.frozen import dataclass
@@ -239,15 +239,15 @@ def _own_failure(part: Part) -> Occurrence | None:
 def _not_started(part: Part, other: Part) -> Compared | None:
     """Of one program there is only why it was not started, and the other end waited for it."""
     end = part.end
-    if _failed(part) or part.talk.reached is not Reached.NOTHING:
+    if has_failed(part) or part.talk.reached is not Reached.NOTHING:
         return None
-    if part.is_a_traceback and other.talk.reached in (Reached.WAITING, Reached.OWN_END):
+    if part.is_a_traceback and other.talk.reached in WAITING:
         assert end is not None
-        return None if _failed(other) else Compared(part, part.ended_by_itself(end), (), ())
+        return None if has_failed(other) else Compared(part, part.ended_by_itself(end), (), ())
     if part.last_line is None:
         return None
     if end is not None and NOT_STARTED.search(end.text):
-        has_met_it = other.talk.reached is not Reached.NOTHING or _failed(other)
+        has_met_it = other.talk.reached is not Reached.NOTHING or has_failed(other)
         if other.talk.has_result or not has_met_it:
             return None
         return Compared(part, part.not_started(end), (), (), True)
@@ -260,11 +260,11 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     something, it is only known that nobody has come.
     """
     line, reached = part.end or part.last_line, other.talk.reached
-    if line is None or part.talk.died or _failed(other):
+    if line is None or part.talk.died or has_failed(other):
         return None
     waits = _WAITS.search(line.text) is not None
     says = f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}"
-    if reached not in (Reached.WAITING, Reached.OWN_END):
+    if reached not in WAITING:
         is_silent = other.bytes <= _BLANK or (waits and _waits_itself(other))
         if not is_silent or not (waits or _is_of_a_script(part, line.text)):
             return None
@@ -295,7 +295,7 @@ _BY_NAME: Final = re.compile(r"[\w./-]{1,80}: \S")
 def _waits_itself(part: Part) -> bool:
     """Whether its script waits for something, and no test has printed anything."""
     line = part.last_line
-    is_before = part.talk.reached is Reached.NOTHING and not _failed(part)
+    is_before = part.talk.reached is Reached.NOTHING and not has_failed(part)
     return is_before and line is not None and _WAITS.search(line.text) is not None
 
 
@@ -304,7 +304,7 @@ def _waits_itself(part: Part) -> bool:
 
 def _waited(part: Part, other: Part) -> Compared | None:
     """What failed or stopped in `part`, where the other end says nothing against it."""
-    if _failed(other):
+    if has_failed(other):
         return None
     first, there = _first(part), other.talk.reached
     where = f"{other.where}: "
@@ -321,7 +321,7 @@ def _waited(part: Part, other: Part) -> Compared | None:
                 part, seen, all_stated(_NOT_ACKNOWLEDGED, "no_peer"), (text, where + said)
             )
         return Compared(part, seen, all_stated(_ONE_FINISHED), (where + said,))
-    listens = there in (Reached.WAITING, Reached.OWN_END)
+    listens = there in WAITING
     if first.meaning.what == "side-channel" and listens:
         return _not_met(part, other, first)
     if first.meaning.what == "rejected" and there is Reached.NOTHING:
@@ -376,7 +376,7 @@ def _ended_in_silence(part: Part, other: Part) -> Compared | None:
 
     Both print each step when it is done; what a killed program had not written yet is lost, too.
     """
-    if any(map(_failed, (part, other))) or other.talk.reached is not Reached.OWN_END:
+    if any(map(has_failed, (part, other))) or other.talk.reached is not Reached.OWN_END:
         return None
     theirs, own = part.talk.ends.get("remote"), other.talk.ends.get("local")
     if theirs is None or own is None or theirs.psn is None or not part.talk.is_stopped:
@@ -395,7 +395,7 @@ def _ended_in_silence(part: Part, other: Part) -> Compared | None:
 def _neither_met(one: Part, other: Part) -> Compared | None:
     """Neither says an error, and the addresses were never exchanged: TCP is not answered."""
     pair = (one, other)
-    if any(map(_failed, pair)):
+    if any(map(has_failed, pair)):
         return None
     reached = [each.talk.reached for each in pair]
     blank = [each.bytes <= _BLANK for each in pair]
@@ -420,14 +420,15 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
 def _ended(one: Part, other: Part) -> Compared | None:
     """Neither says an error, and somebody ended one of them: that may be why, or by its hanging."""
     ended = [part for part in (one, other) if part.talk.is_ended and part.talk.is_stopped]
-    if len(ended) != 1 or any(map(_failed, (one, other))):
+    if len(ended) != 1 or any(map(has_failed, (one, other))):
         return None
     seen = _stopped(ended[0])
     assert seen is not None
     return Compared(ended[0], seen, (), (f"{ended[0].where}: somebody ended it (SIGTERM)",))
 
 
-def _failed(part: Part) -> bool:
+def has_failed(part: Part) -> bool:
+    """Whether a line of it fails, and not only nothing more is said."""
     first = _first(part)
     return first is not None and first.meaning.what != STOPPED
 

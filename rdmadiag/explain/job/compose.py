@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.causes import remedy, stated
-from rdmadiag.explain.job.both_ends import Compared, compared
+from rdmadiag.explain.job.both_ends import Compared, compared, has_failed
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.members import Members
@@ -42,6 +42,7 @@ from rdmadiag.explain.log.groups import TEXT_KEPT, known_message, likely
 from rdmadiag.explain.log.kind import STARTS_NOTHING, STOPPED, Kind
 from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
 from rdmadiag.explain.log.rank import MOST_WITH_REPORT
+from rdmadiag.explain.log.talk import WAITING
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.fleet.lines import Mark
@@ -268,10 +269,11 @@ class _Composer:
             device = part.talk.header.get("Device")
             tried, listens_at = part.talk.tried, part.talk.listens_at
             row = part.talk.header.get("GID index", "")
+            waits = part.talk.reached in WAITING and not has_failed(part)
             if (
                 host is not None
                 and part.mark is Mark.NONE
-                and (device or own or tried or listens_at)
+                and (device or own or tried or listens_at or waits)
             ):
                 gid = str(own.gid) if own and own.gid and not own.gid.is_zero else None
                 index = int(row) if row.isdecimal() else None
@@ -279,6 +281,7 @@ class _Composer:
                     *(host, part.where, device, gid, tried),
                     gid_index=index,
                     listens_at=listens_at,
+                    waits=waits,
                 )
 
     def _beside(self, first: _Placed | None) -> tuple[FirstFailure, ...]:

@@ -175,7 +175,7 @@ def with_reports(
         heard = _answers(story, judged, addresses)
         link = first.failure.stage in _CONNECTING and any(v.heard for v in judged.values())
         failure = _ranked(first.failure, found, chosen, heard=heard, link=heard or link)
-        if _is_the_peers(story, addresses):
+        if _is_the_peers(story, addresses) and not _peer_waits(story):
             failure = _rather_not_listening(failure)
         first = replace(first, failure=failure)
     return replace(story, first=first, of_reports=found)
@@ -376,6 +376,12 @@ def _is_the_peers(story: Story, addresses: Mapping[str, frozenset[str]]) -> bool
     if first is None or first.who.host not in addresses or address is None:
         return False
     return any(address in own for name, own in addresses.items() if name != first.who.host)
+
+
+def _peer_waits(story: Story) -> bool:
+    """Whether the log of another host says that its program waits: then it is at another port."""
+    here = story.first.who.host if story.first is not None else None
+    return any(each.waits and each.host != here for each in story.printed)
 
 
 def _rather_not_listening(failure: Failure) -> Failure:

@@ -96,6 +96,7 @@ class PrintedEnd:
     asked: tuple[str, ...] = ()
     gid_index: int | None = None  # the row of its GID table, of perftest's header
     listens_at: str | None = None  # the address at which `rdmadiag pingpong` waits
+    waits: bool = False  # for its client, and nothing else is said of it
 
 
 class Silence(StrEnum):

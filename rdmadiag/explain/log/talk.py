@@ -40,6 +40,10 @@ class Reached(IntEnum):
     RESULT = 5
 
 
+WAITING: Final = (Reached.WAITING, Reached.OWN_END)
+"""Nobody has come yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """One end of a connection, as a test prints it."""
