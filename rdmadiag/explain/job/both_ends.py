@@ -12,7 +12,7 @@ from typing import Final
 from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.log.endings import NOT_STARTED
-from rdmadiag.explain.log.groups import TEXT_KEPT
+from rdmadiag.explain.log.groups import FLUSHED, TEXT_KEPT
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import WAITING, Reached
 from rdmadiag.explain.log.trouble import names_rdma
@@ -20,7 +20,6 @@ from rdmadiag.fleet.lines import Mark
 from rdmadiag.frozen import dataclass
 from rdmadiag.late import late
 
-_FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
 _REFUSES: Final = late(
     r"\b(?:not|no|cannot|can't|expired|locked|disabled|denied|refus\w+|reject\w+|unavailable"
     r"|unhealthy|drain\w*|missing|skipp?\w*|fail\w*|errors?|unexpected|abort\w*|timed out"
@@ -332,7 +331,7 @@ def _waited(part: Part, other: Part) -> Compared | None:
     if first.meaning.what == "peer-left" and there > Reached.NOTHING:
         said = f"{where}it ends without an error"
         return Compared(part, first, all_stated(("peer-gone",)), (said,))
-    if first.meaning.fields.status == _FLUSHED and there >= Reached.BOTH_ENDS:
+    if first.meaning.fields.status == FLUSHED and there >= Reached.BOTH_ENDS:
         said = f"{where}no request of that end failed"
         return Compared(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
     return None

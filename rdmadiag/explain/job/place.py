@@ -14,6 +14,7 @@ from rdmadiag.explain.causes.cause import Of
 from rdmadiag.explain.job.ends import OWN_WAY
 from rdmadiag.explain.job.story import FirstFailure, OfReports, Place, PlaceKind, Story
 from rdmadiag.explain.log.account import LikelyCause, Standing
+from rdmadiag.explain.log.groups import FLUSHED
 from rdmadiag.preflight.verdict import Finding, Severity
 
 _TWO: Final = 2
@@ -101,9 +102,19 @@ def _of_line(story: Story, first: FirstFailure, cause: LikelyCause) -> Place:
     there = _other(story, first)
     if of is Of.PEER:
         return Place(PlaceKind.HOST, (there,) if there else (), cause.text, certain)
+    if of is Of.WAY and _is_flushed(first):
+        return Place(PlaceKind.HOST, (here,), cause.text, certain)
     if of is Of.WAY:
         return Place(PlaceKind.BETWEEN, (), cause.text, certain)
     return Place(PlaceKind.BOTH, (here, there) if there else (here,), cause.text, certain)
+
+
+def _is_flushed(first: FirstFailure) -> bool:
+    """Whether it begins with a flush: so ends soft RoCE a queue pair whose packets its own host
+    does not let out.
+    """
+    completion = first.failure.completion
+    return completion is not None and completion.number == FLUSHED
 
 
 def _other(story: Story, first: FirstFailure) -> str | None:

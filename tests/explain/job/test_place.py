@@ -6,7 +6,7 @@ import pytest
 
 from rdmadiag.explain.job.place import with_place
 from rdmadiag.explain.job.story import JobReport, OfReports, Story
-from rdmadiag.explain.log.account import LikelyCause, Standing
+from rdmadiag.explain.log.account import LikelyCause, Named, Standing
 from rdmadiag.preflight.verdict import Finding, Severity
 from tests.explain.job.telling import placed
 from tests.explain.job.test_both_ends import MET, REFUSED, RESULT
@@ -77,6 +77,15 @@ def test_a_cause_of_the_way_that_what_one_host_is_set_to_confirms_is_at_that_hos
     assert at(confirmed, a=(drops,), b=()) == ("host", ("a",))
     assert at(confirmed, a=(drops,), b=(drops,)) == ("between", ())
     assert at(confirmed, a=(), b=()) == ("between", ())
+
+
+def test_a_flush_that_comes_first_is_of_the_host_whose_line_it_is() -> None:
+    story = failed("roce-port-dropped")
+    assert story.first is not None
+    flushed = Named(5, "IBV_WC_WR_FLUSH_ERR", "flushed", None, None)
+    failure = replace(story.first.failure, completion=flushed)
+    assert at(story) == ("between", ())
+    assert at(replace(story, first=replace(story.first, failure=failure))) == ("host", ("a",))
 
 
 def test_the_other_of_two_reports_is_the_peer_that_has_no_log() -> None:
