@@ -21,6 +21,8 @@ RESULTS = (
     "100%|##########| 3/3 [00:00<00:00, 671.98it/s, loss=0.058]",
     "INFO:     Application startup complete.",
     "SERVE_STANDARD_PASS",
+    "Compiler status PASS",
+    "8192000 bytes in 0.01 seconds = 7264.61 Mbit/sec",
     " 2       1000          1.88           4.02         1.93     \t       1.95\t0.05   \t\t2.31",
 )
 
@@ -41,6 +43,21 @@ def test_what_was_tried_in_vain_is_noted_where_results_follow(result: str) -> No
     assert [each.kind for each in account.notes] == [Kind.NOTE]
     assert explained(TRIED).first
     assert explained(result, TRIED).first
+
+
+def test_results_of_another_command_of_a_session_prove_nothing() -> None:
+    asked, found = "[user@n1 ~]$ fi_info -p verbs", "fi_getinfo: -61 (No data available)"
+    result = "     1048576        262144     float     sum      -1    55.1   19.03   35.68      0"
+    assert explained(asked, found, "[user@n1 ~]$ ./all_reduce_perf", result).first
+    assert explained(asked, found, result).first is None
+
+
+def test_receives_that_are_left_when_the_peer_has_gone_are_flushed() -> None:
+    done, left = "[srv] finished transferring dataset.tar", "[srv] RDMA_CM_EVENT_DISCONNECTED"
+    flush = "[srv] wc error: wr_id=3 status=5 (Work Request Flushed Error) vendor_err=0xf9"
+    assert explained(done, left, flush).first is None
+    assert explained(left, flush).first
+    assert explained(flush, done, left).first
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def page(text: str) -> bool:
     "asked",
     [
         "",
+        "do I have to call this in a thread of its own or can I leave it out for the lab?\n",
         'Does "fails if any memory window is still bound" mean EBUSY?\n',
         'What does "returns NULL if the request fails" mean? Just asking, before I write it.\n',
     ],
@@ -48,6 +49,8 @@ def test_a_page_of_the_manual_and_a_question_of_what_it_means(asked: str) -> Non
     [
         "Does this mean my ibv_reg_mr fails for memlock?\n",
         "What does it mean that we get NULL?\n",
+        "why does it hang?\n",
+        "how can my server get past that error?\n",
         'What does "ibv_reg_mr failed: Cannot allocate memory" mean?\n',  # which is not in it
         "What does IBV_WC_RETRY_EXC_ERR mean, which ib_write_bw prints on mlx5_0?\n",
         'What does "if the request fails" mean? ib_write_bw says that and stops.\n',
@@ -138,3 +141,19 @@ def test_what_stands_beside_a_commit_is_read(said: str) -> None:
 
 def test_a_commit_without_its_files_and_who_signed_it_is_read() -> None:
     assert not page(COMMIT.partition(" drivers/")[0])
+
+
+STATUSES = """\
+IBV_WC_RETRY_EXC_ERR (12)
+    Transport Retry Counter Exceeded: The retry counter was exceeded while trying to send
+    this message.
+IBV_WC_WR_FLUSH_ERR (5)
+    Work Request Flushed Error: A Work Request was in process when the QP went into Error.
+"""
+
+
+def test_statuses_with_what_they_mean() -> None:
+    assert page(STATUSES)
+    assert not page(f"{STATUSES}2024-11-08 02:11:43 ERROR poll_cq: IBV_WC_RETRY_EXC_ERR\n")
+    assert not page(f"{STATUSES}our server prints the first\n")
+    assert not page("IBV_WC_RETRY_EXC_ERR (12)\nIBV_WC_WR_FLUSH_ERR (5)\n")

@@ -25,6 +25,10 @@ OFFERED = f"""{ON_N1}beegfs-ctl --listnodes --nodetype=storage --nicdetails
         (NET.format("RDMA", "RDMA") + OFFERED, None),
         (NET.format("RDMA", "RDMA") + NET.format("TCP", "TCP").replace("n1", "n2"), None),
         (
+            NET.format("TCP", "TCP").replace("8003)", "8003 [fallback route])"),
+            ("feature-not-built", 3, False),
+        ),
+        (
             f"{NET.format('RDMA', 'RDMA')}mgmt_nodes\n   Connections: TCP: 1 (192.0.2.1:9008);\n",
             None,
         ),
@@ -36,6 +40,7 @@ OFFERED = f"""{ON_N1}beegfs-ctl --listnodes --nodetype=storage --nicdetails
         "all by TCP, RDMA offered",
         "offered and used",
         "two hosts",
+        "all by TCP, since others failed",
         "another port of mgmtd",
     ],
 )

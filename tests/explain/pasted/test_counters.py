@@ -155,3 +155,19 @@ def test_a_link_that_mlxlink_says_was_lost_often(
 ) -> None:
     rows = f"Effective Physical Errors          : {errors}\nLink Down Counter   : {downs}\n"
     assert first(f"{ON_N1}mlxlink -d aa:00.0 -c\n{rows}") == found
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("hw_counters/out_of_sequence               +188231", ("slow-path", 1, False)),
+        ("ethtool rx_prio0_discards                 +44102", ("traffic-not-lossless", 1, False)),
+        ("rx_symbol_err_phy: +40", ("cable-or-module", 1, True)),
+        ("ethtool rx_prio0_discards                 +0", None),
+        ("ethtool rx_prio0_bytes              +271993120034", None),
+    ],
+)
+def test_by_how_much_a_counter_rose_as_a_script_says(
+    row: str, found: tuple[str, int, bool] | None
+) -> None:
+    assert first(f"{row}\n") == found

@@ -177,3 +177,49 @@ def test_iwpmd_runs_at_one_of_two_hosts(there: str, found: tuple[str, int, bool]
     assert (
         first(f"{text}[root@n1 ~]# rping -c -a 10.1.0.2\nmlx5_0: RDMA_CM_EVENT_REJECTED\n") is None
     )
+
+
+SLOT = "[   18.2] mlx5_core 0000:{}:00.0: {} Gb/s available PCIe bandwidth{}\n"
+WHOLE = SLOT.format("18", "504.112", " (32.0 GT/s PCIe x16 link)")
+LIMITED = (
+    ", limited by {} GT/s PCIe {} link at 0000:58:01.0 "
+    "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (WHOLE, None),
+        (WHOLE + SLOT.format("5d", "252.056", LIMITED.format("32.0", "x8")), 2),
+        (SLOT.format("5d", "252.056", LIMITED.format("32.0", "x8")), None),
+        (SLOT.format("5d", "126.024", LIMITED.format("32.0", "x4")), 1),
+        (SLOT.format("5d", "252.048", LIMITED.format("16.0", "x16")), None),
+        (SLOT.format("5d", "63.008", LIMITED.format("8.0", "x8")), 1),
+    ],
+    ids=[
+        "as wide as it may be",
+        "half as wide as its neighbour",
+        "half as wide",
+        "a quarter as wide",
+        "an older host",
+        "an eighth",
+    ],
+)
+def test_a_slot_that_limits_an_adapter(lines: str, found: int | None) -> None:
+    assert first(lines) == (("pcie-link-narrow", found, False) if found else None)
+
+
+def test_nodes_that_root_alone_may_open_where_a_program_has_no_context() -> None:
+    node = "crw------- 1 root root 231, 192 Apr  2 11:20 uverbs0\n"
+    context = "$1 = (struct ibv_context *) {}\n"
+    assert first(node + context.format("0x0")) == ("uverbs-node-not-openable", 1, True)
+    assert first(node + context.format("0x5555555592a0")) is None
+    assert first(node.replace("crw-------", "crw-rw-rw-") + context.format("0x0")) is None
+
+
+def test_what_ibgda_needs_of_the_driver_of_gpus() -> None:
+    off = "EnableStreamMemOPs: 0\n"
+    failed = "transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n"
+    assert first(failed + off) == ("gpu-peer-mapping-off", 2, True)
+    assert first(off) is None

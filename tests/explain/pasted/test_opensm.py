@@ -1,0 +1,14 @@
+"""Ports that opensm has lost."""
+
+from tests.explain.pasted.answer import first
+
+REMOVED = (
+    "Nov 08 02:11:44 402917 [9A3F7700] 0x02 -> drop_mgr_remove_port: Removed port with "
+    "GUID:0x0a0b0c030000830{} LID range [812, 812] of node:node131 HCA-9\n"
+)
+
+
+def test_a_port_that_was_removed_twice_comes_and_goes() -> None:
+    assert first(REMOVED.format(9)) is None
+    assert first(REMOVED.format(9) + REMOVED.format(8)) is None
+    assert first(REMOVED.format(9) * 2) == ("link-flaps", 2, False)
