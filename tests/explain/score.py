@@ -34,11 +34,7 @@ from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"
-CORPORA = (
-    *("failures", "seen", "held_out", "blind"),
-    *("unseen", "fresh", "later"),
-    *("noise", "healthy"),
-)
+CORPORA = ("failures", "wordings", "public_threads", "noise", "healthy")
 NAMED, FIRST = 0.95, 0.80
 """What has to be reached, of all excerpts whose causes are known."""
 AS_OK = 0.02
