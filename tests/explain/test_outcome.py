@@ -21,8 +21,6 @@ RESULTS = (
     "100%|##########| 3/3 [00:00<00:00, 671.98it/s, loss=0.058]",
     "INFO:     Application startup complete.",
     "SERVE_STANDARD_PASS",
-    "Compiler status PASS",
-    "8192000 bytes in 0.01 seconds = 7264.61 Mbit/sec",
     " 2       1000          1.88           4.02         1.93     \t       1.95\t0.05   \t\t2.31",
 )
 
@@ -49,15 +47,40 @@ def test_results_of_another_command_of_a_session_prove_nothing() -> None:
     asked, found = "[user@n1 ~]$ fi_info -p verbs", "fi_getinfo: -61 (No data available)"
     result = "     1048576        262144     float     sum      -1    55.1   19.03   35.68      0"
     assert explained(asked, found, "[user@n1 ~]$ ./all_reduce_perf", result).first
+    assert explained(asked, found, "[user@n1 ~]$ tail -1 out.log", result).first is None
+    assert explained(found, "[rank 0] # Avg bus bandwidth : 184.2", result).first is None
     assert explained(asked, found, result).first is None
 
 
-def test_receives_that_are_left_when_the_peer_has_gone_are_flushed() -> None:
-    done, left = "[srv] finished transferring dataset.tar", "[srv] RDMA_CM_EVENT_DISCONNECTED"
-    flush = "[srv] wc error: wr_id=3 status=5 (Work Request Flushed Error) vendor_err=0xf9"
-    assert explained(done, left, flush).first is None
-    assert explained(left, flush).first
-    assert explained(flush, done, left).first
+@pytest.mark.parametrize(
+    ("before", "after", "fails"),
+    [
+        ("[srv] finished transferring dataset.tar", "wr_id=3", False),
+        ("[srv] all 512 transfers done", "wr_id=3 opcode=RECV", False),
+        ("[srv] memory exchange done", "wr_id=3", True),
+        ("sending 4096 MB in 4096 chunks", "chunk 811:", True),
+        ("[srv] all tests done", "wr_id=3 of a write", True),
+        ("[srv] all tests done", "wr_id=3\nreceived 0 of 512 messages", True),
+    ],
+)
+def test_receives_that_are_left_when_the_peer_has_gone_are_flushed(
+    before: str, after: str, *, fails: bool
+) -> None:
+    left = "[srv] RDMA_CM_EVENT_DISCONNECTED"
+    what, _, last = after.partition("\n")
+    flush = f"[srv] wc error: {what} status=5 (Work Request Flushed Error) vendor_err=0xf9"
+    assert bool(explained(before, left, flush, last).first) is fails
+    assert explained(flush, before, left).first
+
+
+def test_a_pingpong_shows_that_a_driver_of_others_was_done_without() -> None:
+    driver = (
+        "libibverbs: Warning: couldn't load driver 'libmana-rdmav34.so': libmana-rdmav34.so: no"
+    )
+    result = "8192000 bytes in 0.01 seconds = 7264.61 Mbit/sec"
+    assert explained(driver, result).first is None
+    assert explained("IB device mlx5_9 not found", result).first
+    assert explained(driver, "[user@n1 ~]$ ibv_rc_pingpong n2", result).first
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,19 @@ def test_of_several_logs_a_process_that_was_killed_above_does_not_answer_any_mor
     assert seen.meaning.causes[0].label == "peer-gone"
 
 
+TABLE = """\
+client server rails result
+n1     n2     4     387.9
+n1     n4     4     Failed status 12: wr_id 0 syndrom 0x81
+------ ------ ----- ------
+"""
+
+
+def test_a_row_above_the_end_of_a_table_is_no_head() -> None:
+    [seen] = part_of("left.log", TABLE.encode()).occurrences
+    assert seen.meaning.fields.status == 12
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -156,4 +156,6 @@ def test_statuses_with_what_they_mean() -> None:
     assert page(STATUSES)
     assert not page(f"{STATUSES}2024-11-08 02:11:43 ERROR poll_cq: IBV_WC_RETRY_EXC_ERR\n")
     assert not page(f"{STATUSES}our server prints the first\n")
+    assert not page(f"{STATUSES}Failed status 12: wr_id 0 syndrom 0x81\n")
+    assert not page(f"rank 3: Transport retry count exceeded on mlx5_0\n{STATUSES}")
     assert not page("IBV_WC_RETRY_EXC_ERR (12)\nIBV_WC_WR_FLUSH_ERR (5)\n")

@@ -161,6 +161,7 @@ MISSED: Final = frozenset(
         "sessions_of_hosts/nft-policy-drop-no-4791",
         "sessions_of_hosts/smpquery-node-timeout",
         "storage_and_databases/lustre-o2ib-timed-out-tx-oss",
+        "storage_and_databases/manual-gds-and-ibv-wc-status-text",
         "storage_and_databases/nfs-rdma-client-closed-103-loop",
         "storage_and_databases/smb-direct-falls-back-30818",
         "storage_and_home_labs/jaccl-rtr-errno-96-after-sleep",

@@ -161,9 +161,8 @@ def _differ(one: Part, other: Part) -> Compared | None:
         empty = one if here.is_empty else other
         labels = _EMPTY_END if empty.talk.header else _NO_ROW
         if not any("remote" in e.talk.ends or has_failed(e) for e in pair):
-            # Both wait: the one without a row has lost its peer's address, too.
-            full = other if empty is one else one
-            return _shown((full, *pair), (*_TWO_SERVERS, *labels), gids, of=pair)
+            # Both wait: the one without a row may have lost its peer's address, too.
+            labels = (*labels, *_TWO_SERVERS)
         return _shown((empty, *pair), labels, gids, of=pair)
     if not here.is_empty and here.gid.family is not there.gid.family:
         return _shown(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)

@@ -175,7 +175,7 @@ def with_reports(
         heard = _answers(story, judged, addresses)
         link = first.failure.stage in _CONNECTING and any(v.heard for v in judged.values())
         failure = _ranked(first.failure, found, chosen, heard=heard, link=heard or link)
-        if _is_the_peers(story, addresses) and not _peer_waits(story):
+        if _is_the_peers(story, addresses) and not _peer_waits(story, addresses):
             failure = _rather_not_listening(failure)
         first = replace(first, failure=failure)
     return replace(story, first=first, of_reports=found)
@@ -378,10 +378,12 @@ def _is_the_peers(story: Story, addresses: Mapping[str, frozenset[str]]) -> bool
     return any(address in own for name, own in addresses.items() if name != first.who.host)
 
 
-def _peer_waits(story: Story) -> bool:
-    """Whether the log of another host says that its program waits: then it is at another port."""
-    here = story.first.who.host if story.first is not None else None
-    return any(each.waits and each.host != here for each in story.printed)
+def _peer_waits(story: Story, addresses: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the log of the host that was looked for says that its program waits: then it is at
+    another port.
+    """
+    address = tried(story)
+    return any(each.waits and address in addresses.get(each.host, ()) for each in story.printed)
 
 
 def _rather_not_listening(failure: Failure) -> Failure:

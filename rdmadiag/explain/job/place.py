@@ -102,7 +102,7 @@ def _of_line(story: Story, first: FirstFailure, cause: LikelyCause) -> Place:
     there = _other(story, first)
     if of is Of.PEER:
         return Place(PlaceKind.HOST, (there,) if there else (), cause.text, certain)
-    if of is Of.WAY and _is_flushed(first):
+    if of is Of.WAY and _is_flushed(first) and not _on_hardware(story, first):
         return Place(PlaceKind.HOST, (here,), cause.text, certain)
     if of is Of.WAY:
         return Place(PlaceKind.BETWEEN, (), cause.text, certain)
@@ -115,6 +115,15 @@ def _is_flushed(first: FirstFailure) -> bool:
     """
     completion = first.failure.completion
     return completion is not None and completion.number == FLUSHED
+
+
+def _on_hardware(story: Story, first: FirstFailure) -> bool:
+    """Whether an adapter says so, which flushes after any failure: it has a syndrome for that."""
+    completion = first.failure.completion
+    names = [each.device for each in story.printed if each.device]
+    return bool(completion and completion.vendor_error) or any(
+        not name.startswith(("rxe", "siw")) for name in names
+    )
 
 
 def _other(story: Story, first: FirstFailure) -> str | None:

@@ -195,7 +195,8 @@ class Collector:
     @property
     def ended_well(self) -> int:
         """The line in which a program says that it came to its end; 0 without one."""
-        return max(self.went_on, self._outcome.ended_well) if self._outcome else 0
+        found = self._outcome
+        return max(found.went_on, found.ended_well, found.tested) if found else 0
 
     @property
     def has_outcome(self) -> bool:

@@ -58,11 +58,9 @@ _REASON: Final = late(
 NOT_STARTED: Final = late(
     r": command not found: \S+$|^(?:/\S{0,60}/)?\w{0,8}sh: \d+: .{1,80}: not found$"
     r"|^/\S{1,120}: \d+: (?:/\S{1,120}: )?\S{0,40}\w=\S{0,80}: not found$"  # dash, an assignment
-    # what ends a script of dash, or of bash
-    r"|^/\S{1,120}: (?:\d+: )(?:arithmetic expression: |syntax error: |bad substitution$"
+    # what ends a script of dash
+    r"|^/\S{1,120}: \d+: (?:arithmetic expression: |syntax error: |bad substitution$"
     r"|\w{1,60}: parameter not set$)"
-    r"|^/\S{1,120}: line \d+: .{0,120}(?:unbound variable$|bad substitution$|division by 0 \()"
-    r"|^/\S{1,120}: line \d+: syntax error\b"
     r"|: (?:command not found|argument list too long|cannot execute\b.{0,60}|exec format error)$"
     r"|^(?:-?\w{0,8}sh: |\w{0,8}sh: \d+: |/\S+: line \d+: )\S{1,200}: text file busy$"
     r"|\bexec: .{1,200}: (?:not found|permission denied)$"

@@ -54,7 +54,7 @@ def of_lengths(groups: Iterable[Group]) -> None:
     several = list(groups)
     shorts = [each for each in several if _fails(each, LENGTH_ERROR)]
     invalid = [each for each in several if _fails(each, INVALID_REQUEST)]
-    for each in (*shorts, *invalid) if shorts and invalid else ():
+    for each in invalid if shorts else ():
         promote(each, ("peer-buffer-small",))
         each.is_decided = True
 

@@ -158,7 +158,9 @@ def is_lived_through(group: Group, outcome: "Outcome") -> bool:
     if _GIVES_UP.search(group.text):
         return False
     if group.meaning.fields.status == FLUSHED and outcome.left_well:
-        return group.number > outcome.left_well
+        return group.number > outcome.left_well and not _OF_A_REQUEST.search(group.text)
+    if _OTHERS_DRIVER.search(group.text) and outcome.since < group.number < outcome.tested:
+        return True
     first = next((each.label for each in group.meaning.causes), None)
     ended = max(outcome.went_on, outcome.ended_well)
     if _WITHOUT_IT.search(group.text):
@@ -170,6 +172,10 @@ def is_lived_through(group: Group, outcome: "Outcome") -> bool:
 
 FLUSHED: Final = 5
 """IBV_WC_WR_FLUSH_ERR, of receives that are left when a peer has gone."""
+_OF_A_REQUEST: Final = late(r"\b(?:send|write|read|chunk)", re.IGNORECASE)
+"""What one end had asked for, and not a receive that was left."""
+_OTHERS_DRIVER: Final = late(r"\bcouldn't load driver '")
+"""Of libibverbs: a provider that is named in its configuration, of whichever device."""
 _SWEEP: Final = late(r"\bErrors during initialization\s*$")  # of opensm
 _GIVES_UP: Final = late(r"\babort|\bfatal\b", re.IGNORECASE)
 _WITHOUT_IT: Final = late(

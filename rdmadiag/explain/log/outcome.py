@@ -38,6 +38,7 @@ class Outcome(NamedTuple):
     nccl_warns: bool = False  # of something else than that the library is missing
     over_tcp: bool = False  # NVMe goes over TCP, and nothing is of RDMA
     ended_well: int = 0  # the last line of a program that says so; what it went by is not shown
+    tested: int = 0  # the last result of a pingpong, where no trouble stands below it
     left_well: int = 0  # the line that says that the peer has left, behind one that all was done
     job_completed: int = 0  # the last line of sacct, where each is of one job that ended with 0
     subnet_up: int = 0  # of the last sweep of one opensm, where those with errors are over
@@ -68,20 +69,26 @@ def outcome_of(lines: Iterable[tuple[int, str]]) -> Outcome:
     texts = [text for _, text in several]
     tcp = any(map(_NVME_OVER_TCP.search, texts))
     fails = any(_FAILS.search(text) or ending_of(text) for text in texts)
-    went_on = _last_result(several)
+    went_on, tested = _last_result(several), _last(_OF_A_PINGPONG, several)
     return Outcome(
         went_on=went_on,
-        since=max((n for n, text in several if n < went_on and is_typed(text)), default=0),
+        since=_since(several, went_on or tested),
         other=next((each for each in several if _OTHER.search(each[1])), None),
         asks_for_rdma=any(map(_ASKS.search, texts)),
         nccl_warns=any(map(_WARNS.search, texts)),
         over_tcp=tcp and not any(map(_is_of_rdma, texts)),
         ended_well=0 if fails else _last(_ENDED_WELL, several),
+        tested=tested,
         left_well=_left_well(several),
         job_completed=0 if fails else _completed(several),
         subnet_up=_up(several),
         benchmarks_others=any(map(_HAS_NO_PROVIDER.search, texts)) and is_by_others(texts),
     )
+
+
+def _since(lines: Iterable[tuple[int, str]], before: int) -> int:
+    """Where the last command was typed that may have printed that line."""
+    return max((number for number, text in lines if number < before and is_typed(text)), default=0)
 
 
 def _last_result(lines: Iterable[tuple[int, str]]) -> int:
@@ -100,15 +107,21 @@ def _last(result: "re.Pattern[str]", lines: Iterable[tuple[int, str]]) -> int:
 
 
 def _left_well(lines: Iterable[tuple[int, str]]) -> int:
-    """0 without, or where trouble stands above it."""
+    """0 without, or where trouble stands above it, or other work below what was done."""
     is_done = False
+    found = 0
     for number, text in lines:
-        if is_done and _LEFT.search(text):
-            return number
-        if names_trouble(text):
+        if is_done and not found and _LEFT.search(text):
+            found = number
+        elif (not found and names_trouble(text)) or _is_unfinished(text):
             return 0
-        is_done = is_done or _DONE.search(text) is not None
-    return 0
+        is_done = _DONE.search(text) is not None
+    return found
+
+
+def _is_unfinished(text: str) -> bool:
+    part = _OF_ALL.search(text)
+    return part is not None and part[1] != part[2]
 
 
 def _completed(lines: Iterable[tuple[int, str]]) -> int:
@@ -154,8 +167,6 @@ _RESULT: Final = late(
     r"|\b(?:step|iter(?:ation)?|epoch)s?\b[ :=/\[(]{1,8}\d+\b.{0,200}"
     r"\b(?:loss|s/it|it/s|sec/step)\b"
     r"|\d/\d+ \[[^\]]{0,60}(?:it/s|s/it)\b"
-    r"|^Compiler status PASS\s*$"  # of Neuron
-    r"|^\d+ bytes in \d+\.\d+ seconds = \d|^\d+ iters in \d+\.\d+ seconds = \d"  # a pingpong
     r"|\bApplication startup complete\b|\bUvicorn running on\b|\bready to roll\b"
     r"|\bserver started\b"
     # what a script says of itself, and what a host of NVMe has connected
@@ -169,7 +180,13 @@ _ENDED_WELL: Final = late(
     r"^Performance: +\d+\.\d+ +\d|^\|\|Ax-b\|\|.*\bPASSED\s*$|^Finalising parallel run\b"
     r"|^Total img/sec on \d|^ *JOB DONE\.\s*$|^Total wall time: \d+:\d\d|\bSUCCESS COMPLETE WRF\b"
 )
-_DONE: Final = late(r"\b(?:finished|completed?|done)\b", re.IGNORECASE)
+_OF_A_PINGPONG: Final = late(r"^\d+ bytes in \d+\.\d+ seconds = \d")
+_OF_ALL: Final = late(r"\b(\d+) of (\d+)\b")
+_DONE: Final = late(
+    r"\b(?:all|tests?|transfers?|files?|data)\b.{0,40}\b(?:finished|completed?|done)\b"
+    r"|\b(?:finished|completed?|done)\b.{0,20}\b(?:all|tests?|transfer\w*|sending|receiving)\b",
+    re.IGNORECASE,
+)
 _LEFT: Final = late(r"\bRDMA_CM_EVENT_DISCONNECTED\b|\b[Dd]isconnected\b")
 _ACCOUNTED: Final = late(
     r"^(\d+(?:[_+]\d+)?)(?:\.\S+)? +(?:\S+ +){0,5}?([A-Z_]{6,}\+?)"

@@ -33,9 +33,7 @@ NOT_OUTPUT: Final = late(
     r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
     r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
     r"|^\s*\d{1,2} {1,4}(?:IBV|IB|RDMA_CM)_\w+ {2,}[a-zA-Z][a-zA-Z ]*$"  # an enumeration
-    # somebody explains, or asks
-    r"|\bfor example,? if\b|\b[Ii]f you (?:ever )?see\b|\b\d{1,2} (?:is|=) IBV_WC_"
-    r"|\b[Ww]hat does\b.{1,200}\bmean\b"
+    r"|\bfor example,? if\b|\b[Ii]f you (?:ever )?see\b"  # somebody explains
     r"|^\s*case \w+:$|(?:\|\||&&) (?:fail|die|warn|error) [\"']"  # C, and a shell's script
     r"|^\[ {5}INFO \] < "  # what a test of UCX expects
     r"|^\s*Start +\d+: \S+$|\bTest +#\d+: \S+ \.+ +Passed\b"  # of ctest
@@ -56,8 +54,17 @@ NOT_OUTPUT: Final = late(
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
 
-DASHES: Final = late(r" *-{3,}(?: +-{3,})+[ \r]*(?:\n|$)")
+_DASHES: Final = late(r" *(-{3,}(?: +-{3,})+)[ \r]*(?:\n|$)")
 """Below the head of a table of PowerShell, Slurm, psql and pip."""
+
+
+def is_head(text: str, below: str) -> bool:
+    """Whether it is the head of a table: names alone, each above a group of dashes."""
+    found = _DASHES.match(below)
+    if found is None or any(each.isdigit() for each in text):
+        return False
+    return len(text.split()) == len(found[1].split())
+
 
 OF_LAUNCHERS: Final = (
     r"\[[^\]]{1,80}\](?:<std(?:out|err|diag)>)?:? ?|\([^)]{1,80}\) ?| {0,5}\d{1,6}: "

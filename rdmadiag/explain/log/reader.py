@@ -10,7 +10,7 @@ from rdmadiag.explain.log.dumped_cqe import DUMPS, dumped
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.printed import DASHES, is_cut_off, is_output
+from rdmadiag.explain.log.printed import is_cut_off, is_head, is_output
 from rdmadiag.explain.log.recognise import PASSED_ABOVE, TEXT_LIMIT, of_completion, recognise
 from rdmadiag.explain.log.signs.listings import HEADER
 from rdmadiag.facts.attempt import Stage
@@ -123,7 +123,8 @@ def says_nothing(each: Candidate) -> bool:
     """Whether it is the head of a table, or rdma(8) said that something is not supported, and not
     of which link.
     """
-    if DASHES.match(each.after[:TEXT_LIMIT].decode("utf-8", "replace")):
+    line, below = (part[:TEXT_LIMIT].decode("utf-8", "replace") for part in (each.line, each.after))
+    if is_head(line, below):
         return True
     return bool(_ANSWERS.match(each.line) and not _LINK_ADDED.search(each.above))
 

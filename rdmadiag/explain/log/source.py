@@ -69,11 +69,14 @@ def _explains_statuses(lines: Sequence[str]) -> bool:
     """
     several = [each for each in lines if each.strip()]
     heads = [at for at, each in enumerate(several[:-1]) if _STATUS.fullmatch(each)]
-    if len(heads) < FEWEST - 1 or any(map(_LOG.search, several)) or any(map(_OWN.search, several)):
+    rest = [each for at, each in enumerate(several) if at not in heads]
+    printed = (_LOG, _PRINTED, _OWN, _OF_A_RUN, _NUMBER)
+    if len(heads) < FEWEST - 1 or any(each.search(line) for each in printed for line in rest):
         return False
     return all(_EXPLAINED.match(several[at + 1]) for at in heads)
 
 
+_NUMBER: Final = late(r"\d")
 _STATUS: Final = late(r"(?:IBV_WC|IB_WC|RDMA_CM_EVENT)_\w+(?: \(\d+\))?:?\s*")
 _EXPLAINED: Final = late(r"\s{2,}[A-Z][\w ]+(?:: |, | [a-z]+ ).{20,}")
 
@@ -133,7 +136,8 @@ def _are_sentences(lines: Sequence[str]) -> bool:
 
 def _asks(line: str) -> bool:
     """Whether it asks what to do, and of nothing that has happened."""
-    return _QUESTION.fullmatch(line) is not None and not _HAPPENED.search(line)
+    happened = _HAPPENED.search(line) or _NUMBER.search(line)
+    return _QUESTION.fullmatch(line) is not None and not happened
 
 
 _QUESTION: Final = late(
@@ -141,7 +145,8 @@ _QUESTION: Final = late(
 )
 _HAPPENED: Final = late(
     r"\b(?:my|our|we|got|get|getting|seen?|saw|fail\w*|hang\w*|hung|crash\w*|dies?|died|errors?"
-    r"|breaks?|broken|wrong|stuck|slow|lost)\b",
+    r"|breaks?|broken|wrong|stuck|slow|lost|tim(?:e|es|ed|ing)[ -]?outs?|timeouts?|reject\w*"
+    r"|refus\w*|unreach\w*|drop\w*|stop\w*|end(?:s|ed)?)\b|[A-Z]{2,}_",
     re.IGNORECASE,
 )
 

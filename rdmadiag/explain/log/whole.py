@@ -20,7 +20,7 @@ from rdmadiag.explain.log.kind import DISK_FAILED, NOT_STARTED, OF_NO_RDMA, OF_R
 from rdmadiag.explain.log.links import is_of_links
 from rdmadiag.explain.log.meaning import MOST_CAUSES, Meaning
 from rdmadiag.explain.log.of_the_job import is_of_the_job
-from rdmadiag.explain.log.printed import DASHES, is_output
+from rdmadiag.explain.log.printed import is_head, is_output
 from rdmadiag.explain.log.recognise import TEXT_LIMIT, of_identifiers, recognise
 from rdmadiag.explain.log.signs import AFTERMATH, sign_of
 from rdmadiag.explain.log.source import is_page, is_source
@@ -173,7 +173,7 @@ def _noted(lines: list[Numbered]) -> set[int]:
 
 def _heads(lines: list[Numbered]) -> set[int]:
     """Numbers of the lines that are the heads of tables."""
-    return {number for (number, _), (_, below) in pairwise(lines) if DASHES.match(below)}
+    return {number for (number, line), (_, below) in pairwise(lines) if is_head(line, below)}
 
 
 def _of_others(lines: list[Numbered]) -> set[int]:

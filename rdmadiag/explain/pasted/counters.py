@@ -13,7 +13,9 @@ from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
-_RISE: Final = late(r"\s*(?:(?:ethtool|[\w-]+/|[\w.-]+:) ?)?([A-Za-z]\w+)(?:\s+|: ?|=)\+(\d+)\s*$")
+_RISE: Final = late(
+    r"\s*(?:(?P<of>ethtool|[\w-]+/|[\w.-]+:) ?)?(?P<name>[A-Za-z]\w+)(?:\s+|: ?|=)\+(?P<by>\d+)\s*$"
+)
 """By how much one has risen, as a script prints it that reads them twice."""
 _OF_A_PORT: Final = late(r"\s*GUID (0x[\da-f]+) port (\d+): +\[")
 _ERRORS: Final = late(r"\[(\w+) == (\d+)\]")
@@ -192,7 +194,8 @@ def _all(several: Sequence[Part]) -> dict[tuple[str, str, str], _Read]:
             found[key] = _Read(first, value, line, since)
         for line in part.lines:
             if row := _RISE.match(line.text):
-                found[part.host, device, row[1]] = _Read(0, int(row[2]), line, seconds)
+                of = device or row["of"] or ""
+                found[part.host, of, row["name"]] = _Read(0, int(row["by"]), line, seconds)
     return found
 
 

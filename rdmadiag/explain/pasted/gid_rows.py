@@ -56,13 +56,18 @@ def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_global_routes(several: Sequence[Part]) -> Iterator[Shown]:
     """Attributes of RTR without a global route, for a port of Ethernet, which takes none."""
     lines = [line for part in several for line in part.lines]
-    on_ethernet = any(_OF_ETHERNET.search(line.text) for line in lines)
-    for line in lines if on_ethernet else ():
+    texts = [line.text for line in lines]
+    on_ethernet = any(map(_OF_ETHERNET.search, texts)) and not any(
+        map(_OF_INFINIBAND.search, texts)
+    )
+    for line in lines if on_ethernet and any(map(_INVALID.search, texts)) else ():
         if _NOT_GLOBAL.search(line.text):
             yield Shown(("no-gid-given",), line)
 
 
 _OF_ETHERNET: Final = late(r"\blink_layer: Ethernet\b")
+_OF_INFINIBAND: Final = late(r"(?i:\blink[_ ]layer\W{1,10}InfiniBand\b)")
+_INVALID: Final = late(r"\bInvalid argument\b|\bEINVAL\b|\bInvalidInput\b")
 _NOT_GLOBAL: Final = late(r"\bRTR\b.*\bis_global\W{1,3}(?:0|false)\b")
 
 

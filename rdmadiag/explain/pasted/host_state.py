@@ -54,10 +54,12 @@ _DENIES: Final = late(
 )
 """Of an access list of a switch or router, with how often it was met."""
 _BANDWIDTH: Final = late(
-    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth(?:, limited by [\d.]+ GT/s PCIe "
-    r"(x\d+) link at .*\(capable of ([\d.]+) Gb/s with [\d.]+ GT/s PCIe (x\d+) link)?"
+    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth"
+    r"(?:, limited by [\d.]+ GT/s(?: PCIe)? "
+    r"(x\d+) link at .*\(capable of ([\d.]+) Gb/s with [\d.]+ GT/s(?: PCIe)? (x\d+) link"
+    r"| \([\d.]+ GT/s(?: PCIe)? x\d+ link)"
 )
-"""Of the kernel's pcie_print_link_status: what is limited, of what it is capable."""
+"""Of the kernel's __pcie_print_link_status; "PCIe" stands there since 5.6."""
 _DOWNGRADED: Final = late(r"\s*LnkSta:.*\(downgraded\)")
 _OTHER_CARD: Final = late(r"[0-9a-f:.]{7,12} (?!Ethernet|Infiniband|Network)\w[\w/ ]+: ")
 _REDIRECTS: Final = late(r"\s*ACSCtl:.*\bReqRedir\+")
@@ -81,7 +83,7 @@ _IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
 _PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
 _CHILD: Final = late(r"\s*(?:\d+: )?\w+\.([0-9a-f]{4})@\w+:? ")
 HALF: Final = 0.5  # of the bandwidth that the adapter is capable of
-QUARTER: Final = 0.25
+QUARTER: Final = 0.26  # two generations
 MEMBERSHIP: Final = 0x7FFF  # of a P_Key without the bit of full membership
 
 
@@ -171,7 +173,8 @@ def _of_nodes(several: Sequence[Part]) -> Iterator[Shown]:
     """Device nodes that root alone may open, where a user's program had no context of one."""
     lines = [line for part in several for line in part.lines]
     nodes = [line for line in lines if _ROOTS_NODE.match(line.text)]
-    if nodes and any(map(_NO_CONTEXT.search, (line.text for line in lines))):
+    texts = [line.text for line in lines]
+    if nodes and any(map(_NO_CONTEXT.search, texts)) and any(map(_NOT_ALLOWED.search, texts)):
         yield Shown(("uverbs-node-not-openable",), nodes[0])
 
 
@@ -189,6 +192,7 @@ _NO_STREAM: Final = late(r"\s*EnableStreamMemOPs: 0\s*$")
 _ROOTS_NODE: Final = late(r"\s*crw-------\S? +\d+ root +root .*\buverbs\d+\s*$")
 _NO_CONTEXT: Final = late(r"\(struct ibv_context \*\) (?:0x0|NULL)\b")
 """What gdb prints of it."""
+_NOT_ALLOWED: Final = late(r"^\$\d+ = 13$|\bEACCES\b|\bPermission denied\b")
 
 
 def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:

@@ -1,22 +1,27 @@
 """Ports that a log of opensm(8) has lost again and again."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rdmadiag.explain.pasted.session import Part, Shown
 from rdmadiag.late import late
 
-_REMOVED: Final = late(r".*\bdrop_mgr_remove_port: Removed port with GUID:(0x[0-9a-fA-F]{1,16}) ")
-OFTEN: Final = 2  # once is a host that was started anew
+_REMOVED: Final = late(
+    r"(\w{3} [\d ]\d) (\d\d):(\d\d):.*\bdrop_mgr_remove_port: Removed port with "
+    r"GUID:(0x[0-9a-fA-F]{1,16}) "
+)
+SOON: Final = 60  # minutes; a host that is started anew is removed once
 
 
 def of_opensm(several: Sequence[Part]) -> Iterator[Shown]:
     """The first that was removed, found again and removed again."""
-    seen: Counter[str] = Counter()
+    seen: dict[tuple[str, str], int] = {}
     for part in several:
         for line in part.lines:
             if found := _REMOVED.match(line.text):
-                seen[found[1]] += 1
-                if seen[found[1]] == OFTEN:
+                day, hour, minute, port = found.groups()
+                now = 60 * int(hour) + int(minute)
+                before = seen.get((day, port))
+                seen[day, port] = now
+                if before is not None and now - before <= SOON:
                     yield Shown(("link-flaps", "cable-or-module", "link-lost"), line, False)

@@ -65,9 +65,19 @@ class Shown(NamedTuple):
 
 
 def is_typed(line: str) -> bool:
-    """Whether a prompt stands in it, and a command behind that."""
+    """Whether a prompt stands in it, and behind that a command that runs something, and does not
+    only show what a file has.
+    """
     found = _PROMPT.match(line[:LONGEST])
-    return found is not None and bool((found["command"] or "").strip())
+    command = (found["command"] or "").strip() if found else ""
+    prompt = line[: len(line) - len(command)] if command else ""
+    return bool(command) and bool(_OF_A_USER.search(prompt)) and not _SHOWS.match(command)
+
+
+_OF_A_USER: Final = late(r"[@~/]|^\s*\$")
+_SHOWS: Final = late(
+    r"(?:sudo )?(?:cat|tail|head|less|more|grep|egrep|zgrep|awk|sed|ls|wc|sort|uniq)\b"
+)
 
 
 def parts(text: str) -> tuple[Part, ...]:

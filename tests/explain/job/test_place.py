@@ -86,6 +86,8 @@ def test_a_flush_that_comes_first_is_of_the_host_whose_line_it_is() -> None:
     failure = replace(story.first.failure, completion=flushed)
     assert at(story) == ("between", ())
     assert at(replace(story, first=replace(story.first, failure=failure))) == ("host", ("a",))
+    adapter = replace(failure, completion=replace(flushed, vendor_error=0xF9))
+    assert at(replace(story, first=replace(story.first, failure=adapter))) == ("between", ())
 
 
 def test_the_other_of_two_reports_is_the_peer_that_has_no_log() -> None:

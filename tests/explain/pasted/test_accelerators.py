@@ -4,7 +4,7 @@ import pytest
 
 from tests.explain.pasted.answer import ON_N1, first
 
-LISTS = f"{ON_N1}hl-smi -i 0000:9b:00.0 -n link\n"
+LISTS = f"all_reduce hangs\n{ON_N1}hl-smi -i 0000:9b:00.0 -n link\n"
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ LISTS = f"{ON_N1}hl-smi -i 0000:9b:00.0 -n link\n"
     [
         (
             "port 1:  UP\nport 8:  UP\nport 22: DOWN\n",
-            ("accelerator-port-not-configured", 4, False),
+            ("accelerator-port-not-configured", 5, False),
         ),
         ("port 1:  UP\nport 8:  UP\nport 22: UP\n", None),
         ("port 1:  DOWN\nport 8:  DOWN\nport 22: UP\n", None),
@@ -24,3 +24,4 @@ def test_a_port_that_is_down_where_others_are_up(
 ) -> None:
     assert first(LISTS + rows) == found
     assert first(rows) is None
+    assert first(LISTS.replace("hangs", "is next") + rows) is None

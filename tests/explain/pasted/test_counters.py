@@ -171,3 +171,9 @@ def test_by_how_much_a_counter_rose_as_a_script_says(
     row: str, found: tuple[str, int, bool] | None
 ) -> None:
     assert first(f"{row}\n") == found
+
+
+def test_rises_of_two_ports_are_not_those_of_one() -> None:
+    rows = "ens1f0np0: rx_discards_phy +950000\n", "ens1f1np1: rx_discards_phy +0\n"
+    assert first("".join(rows)) == ("slow-path", 1, False)
+    assert first("".join(reversed(rows))) == ("slow-path", 2, False)

@@ -210,11 +210,17 @@ def test_a_slot_that_limits_an_adapter(lines: str, found: int | None) -> None:
     assert first(lines) == (("pcie-link-narrow", found, False) if found else None)
 
 
+def test_a_kernel_before_5_6_says_it_without_pcie() -> None:
+    narrow = SLOT.format("5d", "63.008", LIMITED.format("8", "x8")).replace("GT/s PCIe", "GT/s")
+    assert first(narrow) == ("pcie-link-narrow", 1, False)
+
+
 def test_nodes_that_root_alone_may_open_where_a_program_has_no_context() -> None:
     node = "crw------- 1 root root 231, 192 Apr  2 11:20 uverbs0\n"
-    context = "$1 = (struct ibv_context *) {}\n"
+    context = "$1 = (struct ibv_context *) {}\n$2 = 13\n"
     assert first(node + context.format("0x0")) == ("uverbs-node-not-openable", 1, True)
     assert first(node + context.format("0x5555555592a0")) is None
+    assert first(node + context.format("0x0").replace("13", "19")) is None
     assert first(node.replace("crw-------", "crw-rw-rw-") + context.format("0x0")) is None
 
 

@@ -12,3 +12,9 @@ def test_a_port_that_was_removed_twice_comes_and_goes() -> None:
     assert first(REMOVED.format(9)) is None
     assert first(REMOVED.format(9) + REMOVED.format(8)) is None
     assert first(REMOVED.format(9) * 2) == ("link-flaps", 2, False)
+
+
+def test_a_host_that_is_started_anew_on_another_day_has_no_link_that_flaps() -> None:
+    later = REMOVED.format(9).replace("Nov 08 02:", "Nov 08 05:")
+    assert first(REMOVED.format(9) + later) is None
+    assert first(REMOVED.format(9) + REMOVED.format(9).replace("Nov 08", "Nov 12")) is None
