@@ -16,6 +16,7 @@
 
 enum { LAYOUT_REVISION = 5 };
 enum { BUCKET_BITS = 18, BOTH = 3, STRIDE = 4 };
+enum { LONGEST = 128 }; /* bytes: no word has more */
 
 struct word {
     const uint8_t *text; /* folded */
@@ -190,6 +191,28 @@ static uint64_t unseen(const uint8_t *seen, const uint8_t *text, uint64_t at, ui
 #endif
 
 /*
+ * Where the first word begins of those around `first`, which begins at or behind `lowest`: the four
+ * bytes by which one is found may stand behind those of a word that begins later.
+ */
+static uint64_t earliest(const struct table *table, const uint8_t *text, uint64_t lowest,
+                         uint64_t first, uint64_t at, uint64_t limit) {
+    uint64_t stop = first + LONGEST < limit ? first + LONGEST : limit;
+    for (uint64_t next = at; next + 3 < stop; next++) {
+        uint32_t group = group_at(text + next);
+        for (uint32_t i = table->heads[bucket_of(group)]; i; i = table->entries[i].next) {
+            const struct entry *entry = &table->entries[i];
+            const struct word *word = &table->words[entry->word];
+            if (entry->group != group || next < lowest + entry->offset)
+                continue;
+            uint64_t from = next - entry->offset;
+            if (from < first && from + word->length <= limit && is_word(word, text + from))
+                first = from;
+        }
+    }
+    return first;
+}
+
+/*
  * Looks at the words that start in text[progress->at .. end); text[lowest .. limit) may be read.
  * Returns how many hits it wrote; fewer than `most`: it came to the end.
  */
@@ -236,12 +259,14 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
                 if (!bits) {
                     if (from >= end)
                         continue; /* of the next call */
-                    first = from;
+                    first = last = from;
                 }
-                last = from;
+                first = from < first ? from : first;
+                last = from > last ? from : last;
                 bits |= word->bits;
                 if (bits != BOTH)
                     continue;
+                first = earliest(table, text, lowest > done ? lowest : done, first, at, limit);
                 uint64_t floor = first > lowest + table->before ? first - table->before : lowest;
                 uint64_t start = segment_start(text, first, floor > done ? floor : done);
                 uint64_t room = limit - first > table->behind ? first + table->behind : limit;

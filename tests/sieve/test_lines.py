@@ -133,6 +133,19 @@ def test_of_a_long_line_the_part_around_its_first_word_is_given(
     assert lines == 2
 
 
+@pytest.mark.parametrize("kinds", [(1, 2), (3, 3)], ids=["one of each kind", "each of both"])
+def test_the_first_word_is_the_one_that_begins_first(library: str, kinds: tuple[int, int]) -> None:
+    """Not the one whose rarest four bytes stand first, by which they are found."""
+    words = dict(zip((b"aaaa zqxj", b"aa z"), kinds, strict=True))
+    text = b" " * 5000 + b"aaaa zqxj" + b" " * 5000
+    first, second = (
+        [(each.number, each.line) for each in sieve.segments(io.BytesIO(text))]
+        for sieve in (Sieve(words, library), Sieve(words, library=None))
+    )
+    assert first == second
+    assert len(first) == 1
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_words_far_apart_in_a_long_line_are_no_candidate(library: str, compiled: bool) -> None:
     text = b"rdma" + b"-" * 100_000 + b"error"
