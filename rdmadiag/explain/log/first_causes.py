@@ -50,7 +50,7 @@ def labels_of(meaning: "Meaning") -> set[str]:
 
 
 def of_lengths(groups: Iterable[Group]) -> None:
-    """One end got more than its receive has room for, and the other is told that it is invalid."""
+    """More was sent than a receive has room for: the sender gets a remote invalid request error."""
     several = list(groups)
     shorts = [each for each in several if _fails(each, LENGTH_ERROR)]
     invalid = [each for each in several if _fails(each, INVALID_REQUEST)]
