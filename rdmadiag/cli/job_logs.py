@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from rdmadiag.explain.log.account import Failure
+    from rdmadiag.explain.log.reader import Meanings
     from rdmadiag.fleet.document import Reader
     from rdmadiag.sieve.lines import Sieve
     from rdmadiag.view.ends import HostEnd
@@ -261,6 +262,7 @@ def read_job(
 ) -> Story:
     """The story of all that is named. Raises Refused where nothing can be read."""
     from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.explain.log.reader import Meanings
     from rdmadiag.sieve.lines import Sieve
 
     collected = Collected()
@@ -268,7 +270,7 @@ def read_job(
         collected.hosts = {each.name: each for each in reports[0]}
         collected.unused_reports = reports[1]
     files = ["-"] if tuple(paths) == ("-",) else files_of(paths, deadline)
-    sieve = Sieve(NEEDLES)
+    sieve, meanings = Sieve(NEEDLES), Meanings()
     done = [0, 0]
 
     def say(seconds: float) -> str:
@@ -278,7 +280,7 @@ def read_job(
     hosts = frozenset(collected.hosts)
     with meanwhile(say, quiet=quiet):
         for path in files:
-            _read(collected, sieve, path, hosts, deadline)
+            _read(collected, sieve, meanings, path, hosts, deadline)
             done[0] += 1
             done[1] += sieve.bytes
     if not any(each.bytes for each in collected.sources) and collected.sources:
@@ -289,7 +291,12 @@ def read_job(
 
 
 def _read(
-    collected: Collected, sieve: "Sieve", path: str, hosts: frozenset[str], deadline: float
+    collected: Collected,
+    sieve: "Sieve",
+    meanings: "Meanings",
+    path: str,
+    hosts: frozenset[str],
+    deadline: float,
 ) -> None:
     own = NOBODY if path == "-" else named(path, hosts)
     try:
@@ -306,7 +313,7 @@ def _read(
             return
         part = Part(path, own, marking(peeked.head))
         try:
-            collecting = Collecting(part)
+            collecting = Collecting(part, meanings)
             collecting.read(sieve.segments(peeked))
             collecting.read_end(sieve.end, sieve.lines)
             problem = ""

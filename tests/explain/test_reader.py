@@ -5,6 +5,7 @@ import io
 import pytest
 
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.reader import Meanings
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
@@ -49,6 +50,19 @@ def test_of_several_logs_a_line_is_read_as_in_one(text: str) -> None:
 def test_of_several_logs_a_process_that_was_killed_above_does_not_answer_any_more() -> None:
     [seen] = part_of("left.log", KILLED.encode()).occurrences
     assert seen.meaning.causes[0].label == "peer-gone"
+
+
+VENDOR = "Failed status 12: wr_id 0 syndrom {} on mlx5_0\n"
+
+
+def test_what_fails_as_in_another_log_of_the_job_keeps_its_own_numbers() -> None:
+    meanings = Meanings()
+    parts = [
+        part_of(f"rank{n}.log", VENDOR.format(syndrome).encode(), meanings)
+        for n, syndrome in enumerate(("0x81", "0x88"))
+    ]
+    found = [each.meaning.fields.vendor_error for part in parts for each in part.occurrences]
+    assert found == [0x81, 0x88]
 
 
 TABLE = """\

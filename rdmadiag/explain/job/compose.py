@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.causes import remedy, stated
+from rdmadiag.explain.completions import completion
 from rdmadiag.explain.job.both_ends import Compared, compared, has_failed
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
@@ -45,6 +46,7 @@ from rdmadiag.explain.log.rank import MOST_WITH_REPORT
 from rdmadiag.explain.log.talk import WAITING
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import errno_name
 from rdmadiag.fleet.lines import Mark
 from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.quoting import shell_word
@@ -641,11 +643,13 @@ def _step(among: Sequence[_Placed], begin: float | None, end: float | None) -> S
 
 
 def _said(placed: _Placed) -> str:
-    failure = failure_of(placed.seen)
-    if failure.completion:
-        return f"completion status {failure.completion.number} ({failure.completion.name})"
-    what = failure.call or failure.what.replace("-", " ")
-    return f"{what}: {failure.errno.name}" if failure.errno else what
+    meaning = placed.seen.meaning
+    found = meaning.fields
+    if found.status and (row := completion(found.status)):
+        return f"completion status {row.number} ({row.name})"
+    what = found.call or meaning.what.replace("-", " ")
+    name = errno_name(found.errno, found.platform) if found.errno else None
+    return f"{what}: {name}" if name else what
 
 
 def _grave(host: KnownHost) -> list[Finding]:

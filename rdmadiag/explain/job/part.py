@@ -39,7 +39,7 @@ from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
-from rdmadiag.explain.log.reader import Candidate, Lines, Reader, around, meaning_of, says_nothing
+from rdmadiag.explain.log.reader import Candidate, Lines, Meanings, around, says_nothing
 from rdmadiag.explain.log.settings import OF_THE_WAY
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -215,11 +215,11 @@ _MEETINGS: Final = 64  # of each kind in one file
 
 
 class Collecting:
-    """Takes the candidates of one file."""
+    """Takes the candidates of one file; `meanings` may be of others of the same job, too."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, meanings: Meanings) -> None:
         self.part = part
-        self._reader = Reader()
+        self._meanings = meanings
         self._kept: dict[tuple[object, ...], Occurrence] = {}
         self._ends: dict[str, str] = {}  # local, remote → its GID
         self._links = Links()
@@ -357,7 +357,7 @@ class Collecting:
             self._block = blocks.label
 
     def _meaning(self, own: Candidate) -> Meaning | None:
-        found = self._reader.meaning(own)
+        found = self._meanings.of(own)
         # Which way a rank goes is read as what introduces it.
         is_way = found and found.setting and found.setting.word in OF_THE_WAY
         return None if is_way else found
@@ -417,7 +417,7 @@ class Collecting:
         if len(self._kept) >= MOST_SIGHTINGS:
             self.part.dropped += 1
             return
-        said = meaning_of(own) or meaning  # with its own numbers
+        said = self._meanings.own(own) or meaning
         local = local_gid_of(text) or said.fields.local_gid
         made = Occurrence(
             self.part.where,

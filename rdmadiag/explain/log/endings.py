@@ -96,19 +96,19 @@ _BUILDS: Final = late(
 
 _WORDS: Final = (
     *(
-        b"error",
-        b"exception",
-        b".errors.",
-        b"terminate",
-        b"what():",
-        b"panic:",
-        b"memory",
-        b"oom",
-        b"fault",
-        b"signal",
+        "error",
+        "exception",
+        ".errors.",
+        "terminate",
+        "what():",
+        "panic:",
+        "memory",
+        "oom",
+        "fault",
+        "signal",
     ),
-    *(b"dumped", b"sig", b"cuda", b"panic", b"bug:", b"oops:", b"exit", b"termination", b"status"),
-    *(b"mpi_abort", b"killed", b"cancelled", b"crashloop", b"back-off", b"traceback"),
+    *("dumped", "sig", "cuda", "panic", "bug:", "oops:", "exit", "termination", "status"),
+    *("mpi_abort", "killed", "cancelled", "crashloop", "back-off", "traceback"),
 )
 """One of them is in whatever fits the patterns, in small letters: most logs end without."""
 
@@ -175,10 +175,7 @@ def _is_passed_over(
 def end_of(text: bytes, lines: int) -> End | None:
     """The line that says most; of these the first."""
     is_short = lines <= MOST_LINES
-    low = text.lower()
-    if not is_short and not any(word in low for word in _WORDS):
-        return None
-    look = ending_in_short if is_short else ending_of
+    look = ending_in_short if is_short else _ending_by_words
     ends = (
         End(found, n, line)
         for n, line in numbered(text, lines)
@@ -307,6 +304,12 @@ def ending_of(text: str) -> Ending | None:
     elif _STATUS.search(text):
         found = Ending.STATUS
     return found if found and is_output(text) and is_no_prose(text) else None
+
+
+def _ending_by_words(text: str) -> Ending | None:
+    """The same, sooner: few lines have one of the words that the patterns need."""
+    low = text.lower()
+    return ending_of(text) if any(word in low for word in _WORDS) else None
 
 
 def ending_in_short(text: str) -> Ending | None:

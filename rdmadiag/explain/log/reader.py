@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rdmadiag.explain.log.crash import CRASHES, RAISES, crash_of, raised_in
 from rdmadiag.explain.log.dumped_cqe import DUMPS, dumped
@@ -82,35 +82,35 @@ _KILLED_ABOVE: Final = late(
 """A process of the job ended before: what does not answer is no longer there."""
 
 
-class Reader:
+class Meanings:
     """What lines mean, each kind of them once."""
 
     def __init__(self) -> None:
         self._same = _Memory()
         self._alike = _Memory()
 
-    def meaning(self, each: Candidate) -> Meaning | None:
+    def of(self, each: Candidate) -> Meaning | None:
         """Of a line; of those that differ in numbers alone, the first one's."""
         below, above = around(each)
-        line = each.line + below + above
-        seen = self._same.get(line)
+        text = each.line + below + above
+        seen = self._same.get(text)
         if seen is None:
-            key = _VARIES.sub(b"#", line)
+            key = _VARIES.sub(b"#", text)
             seen = self._alike.get(key)
             if seen is None:
-                meaning = recognise(each.line, below, above)
-                seen = meaning, _more_of(each.line, meaning)
+                seen = _seen(each.line, below, above)
                 self._alike.keep(key, seen)
-            self._same.keep(line, seen)
-        meaning, look = seen
-        return (look(each) if look else None) or meaning
+            self._same.keep(text, seen)
+        return seen.meaning_of(each)
 
-
-def meaning_of(each: Candidate) -> Meaning | None:
-    """Of one line, with its own numbers."""
-    meaning = recognise(each.line, *around(each))
-    look = _more_of(each.line, meaning)
-    return (look(each) if look else None) or meaning
+    def own(self, each: Candidate) -> Meaning | None:
+        """Of a line, with its own numbers."""
+        below, above = around(each)
+        text = each.line + below + above
+        seen = self._same.get(text)
+        if seen is None or seen.text != text:
+            seen = _seen(each.line, below, above)
+        return seen.meaning_of(each)
 
 
 def around(each: Candidate) -> tuple[bytes, bytes]:
@@ -177,13 +177,24 @@ def _raised(each: Candidate) -> Meaning | None:
     return raised_in(text, each.above.decode("utf-8", "replace").splitlines())
 
 
-Seen = tuple[Meaning | None, Look | None]
+class _Seen(NamedTuple):
+    text: bytes  # the line, with what counts of its neighbours
+    meaning: Meaning | None
+    look: Look | None
+
+    def meaning_of(self, each: Candidate) -> Meaning | None:
+        return (self.look(each) if self.look else None) or self.meaning
 
 
-class _Memory(dict[bytes, Seen]):
+def _seen(line: bytes, below: bytes, above: bytes) -> _Seen:
+    meaning = recognise(line, below, above)
+    return _Seen(line + below + above, meaning, _more_of(line, meaning))
+
+
+class _Memory(dict[bytes, _Seen]):
     """What lines meant, forgotten all at once when there are too many."""
 
-    def keep(self, key: bytes, seen: Seen) -> None:
+    def keep(self, key: bytes, seen: _Seen) -> None:
         if len(self) >= REMEMBERED:
             self.clear()
         self[key] = seen

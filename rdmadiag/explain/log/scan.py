@@ -11,7 +11,7 @@ from rdmadiag.explain.log.job_words import stands_in_a_job
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.links import is_of_a_link
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.reader import Candidate, Reader, says_nothing
+from rdmadiag.explain.log.reader import Candidate, Meanings, says_nothing
 from rdmadiag.explain.log.recognise import beside_rdma
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 from rdmadiag.late import late
@@ -28,13 +28,13 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
     `narrow` is called once when lines need not be looked at any more for what stands around them.
     """
     collector = Collector()
-    reader = Reader()
+    meanings = Meanings()
     tries = NEIGHBOURS
     looked: Counter[bytes] = Counter()
     for each in candidates:
         if says_nothing(each):
             continue
-        meaning = reader.meaning(each)
+        meaning = meanings.of(each)
         if meaning is not None:
             _take(collector, each, meaning)
         elif (

@@ -8,15 +8,16 @@ from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.story import JobSource, Story
 from rdmadiag.explain.job.writers import marking, named
+from rdmadiag.explain.log.reader import Meanings
 from rdmadiag.sieve.lines import Sieve
 
 SIEVE = Sieve(NEEDLES)
 
 
-def part_of(name: str, content: bytes) -> Part:
-    """One file."""
+def part_of(name: str, content: bytes, meanings: Meanings | None = None) -> Part:
+    """One file; `meanings` may be of others of the same job."""
     part = Part(name, named(name, frozenset()), marking(content[: 64 << 10]))
-    collecting = Collecting(part)
+    collecting = Collecting(part, meanings or Meanings())
     collecting.read(SIEVE.segments(io.BytesIO(content)))
     collecting.read_end(SIEVE.end, SIEVE.lines)
     part.lines, part.bytes = SIEVE.lines, SIEVE.bytes
@@ -26,9 +27,9 @@ def part_of(name: str, content: bytes) -> Part:
 
 def placed(files: Mapping[str, str], collected: Collected | None = None) -> Story:
     """The story of these files."""
-    made = collected or Collected()
+    made, meanings = collected or Collected(), Meanings()
     for name, text in files.items():
-        part = part_of(name, text.encode())
+        part = part_of(name, text.encode(), meanings)
         made.parts.append(part)
         made.sources.append(JobSource(name, "log", part.lines, part.bytes, None, None, None))
     return compose(made)
