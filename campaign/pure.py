@@ -302,9 +302,9 @@ def _metas() -> Iterator[bytes]:
 
 
 def _explain() -> Iterator[Parser]:
-    from rdmadiag.explain.log.recognise import recognise
+    from rdmadiag.explain.log.recognition.recognise import recognise
+    from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
     from rdmadiag.explain.log.scan import collect
-    from rdmadiag.explain.log.vocabulary import NEEDLES
     from rdmadiag.explain.lookup import NotUnderstood, lookup
     from rdmadiag.sieve.lines import Sieve
 
@@ -326,7 +326,7 @@ def _explain() -> Iterator[Parser]:
     lines = logs()
     pages = tuple(b"\n".join(lines[at : at + 12]) for at in range(0, len(lines), 12))
     yield Parser("sieve and explain.log", log, (), pages)
-    yield Parser("explain.log.recognise", partial(_recognised, recognise), (), lines)
+    yield Parser("explain.log.recognition.recognise", partial(_recognised, recognise), (), lines)
 
     def words(raw: bytes) -> Any:
         several = raw.decode("utf-8", "replace").split()[:6] or ["x"]

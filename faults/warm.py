@@ -18,7 +18,8 @@ _MODULES: Final = (
     *("rdmadiag.__main__", "rdmadiag.cli.snapshot", "rdmadiag.host.recording", "rdmadiag.report"),
     *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
     *("rdmadiag.cli.preflight", "rdmadiag.cli.explain", "rdmadiag.preflight.judge"),
-    *("rdmadiag.explain.log.scan", "rdmadiag.explain.log.rank", "rdmadiag.render.documents"),
+    *("rdmadiag.explain.log.scan", "rdmadiag.explain.log.ranking.by_report"),
+    "rdmadiag.render.documents",
     *("rdmadiag.sources.nldev", "rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
 )
 

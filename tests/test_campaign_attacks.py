@@ -68,7 +68,7 @@ def test_a_parser_that_gives_a_value_or_its_own_error_is_not(
 def test_every_parser_of_the_sources_is_attacked_and_understands_a_seed() -> None:
     names = set(pure.parsers())
     assert {"sources.sysfs.parse_gid", "sources.nldev.parse_port"} <= names
-    assert {"verbs.protocol, a message", "explain.log.recognise"} <= names
+    assert {"verbs.protocol, a message", "explain.log.recognition.recognise"} <= names
     for name in ("sources.sysfs.parse_gid", "sources.nldev.parse_port"):
         parse = pure.parsers()[name].parse
         assert not isinstance(parse(parsers._seeds(name)[0]), Missing)

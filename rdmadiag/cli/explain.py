@@ -227,7 +227,7 @@ def _one_log(
     if alike:
         from dataclasses import replace
 
-        from rdmadiag.explain.log.learned.threads import similar
+        from rdmadiag.explain.log.ranking.learned.threads import similar
 
         account = replace(account, similar=similar(account.said))
     host = reading.identity if here or recorded else None
@@ -315,8 +315,8 @@ def _stream(log: str | None, what: tuple[str, ...], deadline: float) -> tuple[St
         return _open(what[0], deadline)
     line = " ".join(what).encode("utf-8", "surrogateescape")
     if len(line.split()) > _WORDS:  # a line of a log, pasted?
-        from rdmadiag.explain.log.recognise import recognise
-        from rdmadiag.explain.log.vocabulary import is_candidate
+        from rdmadiag.explain.log.recognition.recognise import recognise
+        from rdmadiag.explain.log.recognition.vocabulary import is_candidate
 
         if is_candidate(line) and recognise(line):
             return io.BytesIO(line), "the line"
@@ -361,9 +361,9 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
 def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
-    from rdmadiag.explain.log.rest import read_rest
+    from rdmadiag.explain.log.recognition.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.scan import collect
-    from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
+    from rdmadiag.explain.log.text.beside_candidates import read_rest
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -385,9 +385,9 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
 
 def put_together(sieve: "Sieve", collector: "Collector") -> "Collector":
     """What the sieve has read, read again where it was short and wrapped."""
+    from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
     from rdmadiag.explain.log.scan import collect
-    from rdmadiag.explain.log.vocabulary import NEEDLES
-    from rdmadiag.explain.log.wrapped import unwrapped
+    from rdmadiag.explain.log.text.wrapped import unwrapped
     from rdmadiag.sieve.lines import WHOLE
 
     text = sieve.whole or b""
@@ -400,7 +400,7 @@ def put_together(sieve: "Sieve", collector: "Collector") -> "Collector":
 
 def _rank(account: "Account", reading: Reading, names: tuple[str, ...]) -> "Account":
     from rdmadiag.cli.stacks import chosen_stacks
-    from rdmadiag.explain.log.rank import ranked
+    from rdmadiag.explain.log.ranking.by_report import ranked
     from rdmadiag.preflight.judge import judge
     from rdmadiag.view.reconcile import devices
     from rdmadiag.view.select import NoSuchDevice, select

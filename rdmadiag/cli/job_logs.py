@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from rdmadiag.explain.log.account import Failure
-    from rdmadiag.explain.log.reader import Meanings
+    from rdmadiag.explain.log.recognition.reader import Meanings
     from rdmadiag.fleet.document import Reader
     from rdmadiag.sieve.lines import Sieve
     from rdmadiag.view.ends import HostEnd
@@ -262,7 +262,7 @@ def read_job(
 ) -> Story:
     """The story of all that is named. Raises Refused where nothing can be read."""
     from rdmadiag.cli.progress import meanwhile
-    from rdmadiag.explain.log.reader import Meanings
+    from rdmadiag.explain.log.recognition.reader import Meanings
     from rdmadiag.sieve.lines import Sieve
 
     collected = Collected()
@@ -586,7 +586,7 @@ def _end(host: KnownHost, deadline: float) -> "HostEnd | None":
 def _ranked(failure: "Failure", path: str, deadline: float) -> "Failure | None":
     from rdmadiag.cli.options import recorded
     from rdmadiag.explain.log.account import Account
-    from rdmadiag.explain.log.rank import ranked as by_report
+    from rdmadiag.explain.log.ranking.by_report import ranked as by_report
     from rdmadiag.preflight.judge import judge
     from rdmadiag.view.reconcile import devices
 

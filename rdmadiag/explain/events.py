@@ -1,7 +1,8 @@
 """What each asynchronous event means, and what it does: one row each.
 
 From chapter 11.6.3 of volume 1 of the InfiniBand specification and ibv_get_async_event(3). What
-one has been traced to is said by the sign that its name is in a log (`explain.log.signs`).
+one has been traced to is said by the sign that its name is in a log
+(`explain.log.recognition.signs`).
 """
 
 from typing import Final, NamedTuple

@@ -39,7 +39,7 @@ class Message:
 
     pattern: str
     kind: Kind | None  # in a host's own log, where a verdict rests on it; None: not taken there
-    sign: str | None = None  # in a job's log: the word of a sign of explain.log.signs
+    sign: str | None = None  # in a job's log: the word of a sign of explain.log.recognition.signs
 
 
 MESSAGES: Final = (

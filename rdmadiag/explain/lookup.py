@@ -255,7 +255,7 @@ _UNLISTED: Final = "This one is not described here, and a misspelt one would loo
 def _constant(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
-    from rdmadiag.explain.log.signs import sign_of
+    from rdmadiag.explain.log.recognition.signs import sign_of
 
     if row := STATUSES.get(word.strip().upper()):
         yield _of_status(*row, platform)
@@ -366,9 +366,9 @@ def _statements() -> dict[str, tuple[dict[str, None], dict[str, None]]]:
 def all_causes() -> Iterator[tuple[Known, str]]:
     """Every cause as it is stated anywhere, with what it is known from."""
     from rdmadiag.explain.attempt import stated_of_outcomes
-    from rdmadiag.explain.log.catalogue import messages
-    from rdmadiag.explain.log.settings import SETTINGS
-    from rdmadiag.explain.log.signs import SIGNS
+    from rdmadiag.explain.log.recognition.catalogue import messages
+    from rdmadiag.explain.log.recognition.settings import SETTINGS
+    from rdmadiag.explain.log.recognition.signs import SIGNS
 
     yield stated("no-gid-given"), "linux: no errno at rtr, of rc_pingpong"
     yield stated("gid-row-empty", "peer"), "linux: an empty GID of the peer at rtr"

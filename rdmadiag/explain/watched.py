@@ -12,9 +12,9 @@ from typing import Final
 from rdmadiag.explain.causes import remedy, stated
 from rdmadiag.explain.kernel_messages import Kind as Message
 from rdmadiag.explain.kernel_messages import kind_of
-from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import Kind as Meant
-from rdmadiag.explain.log.recognise import recognise
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.recognition.recognise import recognise
 from rdmadiag.explain.lookup import PLACES
 from rdmadiag.explain.remedies import Lines, fill
 from rdmadiag.frozen import dataclass

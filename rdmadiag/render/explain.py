@@ -36,9 +36,9 @@ from rdmadiag.explain.log.kind import (
     UNSURE,
     Kind,
 )
-from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
-from rdmadiag.explain.log.origin import NO_TOOL
-from rdmadiag.explain.log.settings import BY_SOCKETS
+from rdmadiag.explain.log.line.origin import NO_TOOL
+from rdmadiag.explain.log.recognition.links import CAME_BACK, NEVER_UP
+from rdmadiag.explain.log.recognition.settings import BY_SOCKETS
 from rdmadiag.facts import Identity
 from rdmadiag.late import late
 from rdmadiag.render.console import Text, console, say, steps, verbatim

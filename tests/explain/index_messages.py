@@ -1,11 +1,11 @@
 """Write by what messages are looked up: `python -m tests.explain.index_messages`.
 
-rdmadiag/explain/log/catalogue/index.tsv has a line for each row of the tables, in their order: two
-words that stand beside each other, or a long one, and behind a tab what a log must be searched for
-where the words of explain.log.vocabulary do not take the message up.
+index.tsv of rdmadiag/explain/log/recognition/catalogue has a line for each row of the tables, in
+their order: two words that stand beside each other, or a long one, and behind a tab what a log
+must be searched for where the words of explain.log.recognition.vocabulary do not take it up.
 
-rdmadiag/explain/log/catalogue/words.tsv has a line for each word that several rows have: it, its
-weight, and the numbers of these rows, from 0.
+words.tsv beside it has a line for each word that several rows have: it, its weight, and the numbers
+of these rows, from 0.
 """
 
 import math
@@ -15,10 +15,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
-from rdmadiag.explain.log.catalogue import INDEX, SINGLE, Message, rows
-from rdmadiag.explain.log.catalogue.alike import MOST, WORDS
-from rdmadiag.explain.log.learned.features import features
-from rdmadiag.explain.log.vocabulary import is_taken_up
+from rdmadiag.explain.log.ranking.learned.features import features
+from rdmadiag.explain.log.recognition.catalogue import INDEX, SINGLE, Message, rows
+from rdmadiag.explain.log.recognition.catalogue.alike import MOST, WORDS
+from rdmadiag.explain.log.recognition.vocabulary import is_taken_up
 
 NEEDLE: Final = 40
 """Characters that are searched for, at most."""

@@ -1,6 +1,6 @@
 """Write what `explain` learned of the threads: `python -m tests.explain.learn`.
 
-rdmadiag/explain/log/learned has then
+rdmadiag/explain/log/ranking/learned has then
   cases.tsv     labels, and the length of its words' vector: a line for each row that fails
   words.tsv     a word, its weight, and the numbers of the cases that have it
   threads.tsv   the address, what the thread found out, and one line of the log: of the same rows,
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from rdmadiag.explain.log.learned import cases as learned_cases
-from rdmadiag.explain.log.learned.cases import Cases
-from rdmadiag.explain.log.learned.chances import Basis
-from rdmadiag.explain.log.learned.features import features
+from rdmadiag.explain.log.ranking.learned import cases as learned_cases
+from rdmadiag.explain.log.ranking.learned.cases import Cases
+from rdmadiag.explain.log.ranking.learned.chances import Basis
+from rdmadiag.explain.log.ranking.learned.features import features
 from tests.explain.learned import Example, examples, taught
 from tests.explain.thread_files import NO_ADDRESS, Row, Thread, read
 

@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any, Final
 
 from rdmadiag.explain.causes import CAUSES
-from rdmadiag.explain.log.learned.features import features
-from rdmadiag.explain.log.learned.model import STEPS, Model
+from rdmadiag.explain.log.ranking.learned.features import features
+from rdmadiag.explain.log.ranking.learned.model import STEPS, Model
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
 from tests.explain.learned import digest, examples, labels_of

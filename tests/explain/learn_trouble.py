@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Final
 
-from rdmadiag.explain.log.learned.trouble import Weights, features_of
-from rdmadiag.explain.log.whole import lines_of, needs_look
+from rdmadiag.explain.log.ranking.learned.trouble import Weights, features_of
+from rdmadiag.explain.log.text.short_text import lines_of, needs_look
 from rdmadiag.frozen import dataclass
 from tests.explain.learn import FOLDER, table
 from tests.explain.learned import by_others, by_stack, by_thread, digest

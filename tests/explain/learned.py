@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, Protocol, TypeVar
 
 from rdmadiag.explain.causes import CAUSES
-from rdmadiag.explain.log.learned.cases import Cases, made
+from rdmadiag.explain.log.ranking.learned.cases import Cases, made
 from tests.explain.thread_files import Row, Thread
 
 FOLDS: Final = 10

@@ -26,11 +26,11 @@ from pathlib import Path
 from rdmadiag.cli.explain import put_together
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.learned.model import Model
-from rdmadiag.explain.log.learned.trouble import Weights
-from rdmadiag.explain.log.rest import read_rest
+from rdmadiag.explain.log.ranking.learned.model import Model
+from rdmadiag.explain.log.ranking.learned.trouble import Weights
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.text.beside_candidates import read_rest
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"

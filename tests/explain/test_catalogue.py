@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.causes import CAUSES
-from rdmadiag.explain.log.catalogue import (
+from rdmadiag.explain.log.groups import known_message
+from rdmadiag.explain.log.kind import ENDED, MESSAGE, Kind
+from rdmadiag.explain.log.ranking.combined import fits
+from rdmadiag.explain.log.recognition.catalogue import (
     ANY,
     INDEX,
     Message,
@@ -21,12 +24,9 @@ from rdmadiag.explain.log.catalogue import (
     needles,
     rows,
 )
-from rdmadiag.explain.log.catalogue.alike import WORDS, votes_alike
-from rdmadiag.explain.log.groups import known_message
-from rdmadiag.explain.log.kind import ENDED, MESSAGE, Kind
-from rdmadiag.explain.log.recall import fits
-from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
+from rdmadiag.explain.log.recognition.catalogue.alike import WORDS, votes_alike
+from rdmadiag.explain.log.recognition.recognise import recognise
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.index_messages import index, keys, needle, words

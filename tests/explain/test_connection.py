@@ -7,8 +7,8 @@ import pytest
 from rdmadiag.explain.answers import ConstantAnswer
 from rdmadiag.explain.connection import EVENTS, IWARP, REASONS, SIDR, ended, groups, said
 from rdmadiag.explain.log.account import Account
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.facts.cm import CmEvent, IwarpStatus, RejectReason, SidrStatus
 from rdmadiag.sieve.lines import Sieve

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.identifiers import without_counters
-from rdmadiag.explain.log.recognise import of_identifiers
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.line.identifiers import without_counters
+from rdmadiag.explain.log.recognition.recognise import of_identifiers
 from rdmadiag.facts import counter_catalogue
 from tests.explain.score import Excerpt, score
 

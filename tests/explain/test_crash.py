@@ -3,8 +3,8 @@
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.crash import FRAMES, crash_of
 from rdmadiag.explain.log.kind import CRASH, HANGS
+from rdmadiag.explain.log.recognition.crash import FRAMES, crash_of
 from tests.explain.score import Excerpt, collected, score
 
 

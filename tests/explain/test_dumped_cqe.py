@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.explain.log.dumped_cqe import LINES, Dumped, dumped
+from rdmadiag.explain.log.recognition.dumped_cqe import LINES, Dumped, dumped
 from tests.explain.score import Excerpt, score
 
 ZEROS = "00000000 00000000 00000000 00000000"

@@ -5,9 +5,9 @@ import io
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.endings import Ending, end_of, ending_in_short, ending_of, read_end
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.text.endings import Ending, end_of, ending_in_short, ending_of, read_end
 from rdmadiag.sieve.lines import Sieve
 
 

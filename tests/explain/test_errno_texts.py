@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from rdmadiag.explain.log.errno_texts import TABLE, in_english
+from rdmadiag.explain.log.line.errno_texts import TABLE, in_english
+from rdmadiag.explain.log.recognition.vocabulary import ABROAD, NEEDLES, is_abroad
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import ABROAD, NEEDLES, is_abroad
 from rdmadiag.sieve.lines import Sieve
 
 with open(TABLE, encoding="utf-8") as _table:

@@ -8,7 +8,7 @@ import pytest
 from rdmadiag.explain.answers import ConstantAnswer
 from rdmadiag.explain.events import EVENTS
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import recognise
+from rdmadiag.explain.log.recognition.recognise import recognise
 from rdmadiag.explain.lookup import lookup
 from rdmadiag.facts.events import AsyncEvent
 

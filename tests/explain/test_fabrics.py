@@ -2,8 +2,8 @@
 
 import pytest
 
-from rdmadiag.explain.log.signs import fabrics
-from rdmadiag.explain.log.signs.sign import Sign
+from rdmadiag.explain.log.recognition.signs import fabrics
+from rdmadiag.explain.log.recognition.signs.sign import Sign
 from tests.explain.score import FOLDER, Excerpt, read, score
 
 LINES = read(FOLDER / "fabrics.txt")

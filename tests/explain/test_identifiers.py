@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.identifiers import errno_in, plain, stage_in, status_in
-from rdmadiag.explain.log.recognise import of_identifiers
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.line.identifiers import errno_in, plain, stage_in, status_in
+from rdmadiag.explain.log.recognition.recognise import of_identifiers
 from rdmadiag.facts.attempt import Stage
 
 

@@ -5,12 +5,12 @@ import io
 import pytest
 
 from rdmadiag.explain.causes import CAUSES
-from rdmadiag.explain.log import in_words, words_around
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import IN_WORDS
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.recognition import in_words, words_around
+from rdmadiag.explain.log.recognition.vocabulary import NARROW, NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
 from rdmadiag.sieve.lines import COMPILED, Sieve
 
 _SIEVE = Sieve(NEEDLES)

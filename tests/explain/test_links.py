@@ -5,10 +5,10 @@ import io
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.endings import read_end
-from rdmadiag.explain.log.links import CAME_BACK, NEVER_UP
+from rdmadiag.explain.log.recognition.links import CAME_BACK, NEVER_UP
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.text.endings import read_end
 from rdmadiag.sieve.lines import Sieve
 
 ONE = "mlx5_core 0000:08:00.0 ens1f0np0"

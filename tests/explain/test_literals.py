@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.explain.log.literals import literals
-from rdmadiag.explain.log.signs import SIGNS, sign_of
-from rdmadiag.explain.log.words_around import ROWS
+from rdmadiag.explain.log.line.literals import literals
+from rdmadiag.explain.log.recognition.signs import SIGNS, sign_of
+from rdmadiag.explain.log.recognition.words_around import ROWS
 
 
 @given(st.data())

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from rdmadiag.explain.completions import statuses
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.catalogue import needles
 from rdmadiag.explain.log.collector import MOST_GROUPS, MOST_UNKNOWN
-from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.groups import LINES_KEPT, NAMES_KEPT
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import (
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.recognition.catalogue import needles
+from rdmadiag.explain.log.recognition.recognise import recognise
+from rdmadiag.explain.log.recognition.vocabulary import (
     NEEDLES,
     is_candidate,
     is_near_candidate,
     is_taken_up,
 )
+from rdmadiag.explain.log.scan import collect
 from rdmadiag.facts.errnos import ERRNOS
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.score import CORPORA, FOLDER, read

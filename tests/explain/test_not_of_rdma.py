@@ -4,9 +4,9 @@ import io
 
 import pytest
 
+from rdmadiag.explain.log.recognition.trouble import is_trouble
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.trouble import is_trouble
-from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
 
 _SIEVE = Sieve(NEEDLES)

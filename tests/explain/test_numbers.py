@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.line.fields import fields
 
 NO_ERRNO = {
     "the date that vLLM begins with": "ERROR 12-03 14:11:10 [worker.py:700] NIXL transfer failed",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rdmadiag.explain.log.first_causes import NOT_AFTER_STEPS
-from rdmadiag.explain.log.observed import observed
+from rdmadiag.explain.log.ranking.first_causes import NOT_AFTER_STEPS
+from rdmadiag.explain.log.text.observed import observed
 from tests.explain.score import Excerpt, score
 
 

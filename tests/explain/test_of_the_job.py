@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from rdmadiag.explain.log.of_the_job import is_of_the_job
+from rdmadiag.explain.log.recognition.of_the_job import is_of_the_job
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES, is_candidate
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
-from rdmadiag.explain.log.whole import read_whole
+from rdmadiag.explain.log.text.short_text import read_whole
 from rdmadiag.sieve.lines import Sieve
 
 GAVE_UP = (

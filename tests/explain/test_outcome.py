@@ -4,7 +4,7 @@ import pytest
 
 from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.outcome import outcome_of
+from rdmadiag.explain.log.text.outcome import outcome_of
 from tests.explain.score import Excerpt, score
 
 TRIED = "n1:7:9 [0] NCCL WARN NET/OFI No eligible providers were found"

@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.reader import Meanings
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.recognition.reader import Meanings
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.job.telling import part_of
 

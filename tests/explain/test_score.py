@@ -8,7 +8,7 @@ import pytest
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.explain.kernel_messages import MESSAGES
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.signs import SIGNS, drivers
+from rdmadiag.explain.log.recognition.signs import SIGNS, drivers
 from tests.explain.score import (
     AS_OK,
     CORPORA,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log.source import is_manual, is_page
+from rdmadiag.explain.log.text.source import is_manual, is_page
 
 PAGE = """\
 IBV_REG_MR(3)         Libibverbs Programmer's Manual         IBV_REG_MR(3)

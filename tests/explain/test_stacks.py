@@ -4,7 +4,7 @@ import pytest
 
 from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.kind import ENDED, Kind
-from rdmadiag.explain.log.settings import setting_of
+from rdmadiag.explain.log.recognition.settings import setting_of
 from tests.explain.score import FOLDER, Excerpt, read, score
 
 

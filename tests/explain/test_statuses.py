@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log.statuses import vendor_error_of
+from rdmadiag.explain.log.line.statuses import vendor_error_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rdmadiag.explain.log.learned.model import NOTHING
-from rdmadiag.explain.log.learned.trouble import Weights
+from rdmadiag.explain.log.ranking.learned.model import NOTHING
+from rdmadiag.explain.log.ranking.learned.trouble import Weights
 from tests.explain.learn_model import known
 from tests.explain.learned import by_others, by_stack, by_thread, fold
 from tests.explain.thread_files import Row, Thread, read

@@ -4,7 +4,7 @@ import pytest
 
 from rdmadiag.explain.log.kind import NOT_STARTED, Kind
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.recognise import recognise
+from rdmadiag.explain.log.recognition.recognise import recognise
 
 
 def meaning(line: str, after: str = "", above: str = "") -> Meaning:

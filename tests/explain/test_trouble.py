@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import recognise
-from rdmadiag.explain.log.trouble import is_trouble
-from rdmadiag.explain.log.vocabulary import is_candidate
+from rdmadiag.explain.log.recognition.recognise import recognise
+from rdmadiag.explain.log.recognition.trouble import is_trouble
+from rdmadiag.explain.log.recognition.vocabulary import is_candidate
 
 NAMES = (
     *("rdma_rxe", "nvmet_rdma", "RdmaTransport", "libibverbs", "the verbs device", "InfiniBand"),
@@ -134,7 +134,7 @@ def test_no_line_takes_long(piece: str) -> None:
 
 
 def test_every_needle_of_four_bytes_or_more_is_lowercase() -> None:
-    from rdmadiag.explain.log.vocabulary import NEEDLES
+    from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 
     assert all(len(word) >= 4 and word == word.lower() for word in NEEDLES)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.explain.log import vocabulary
+from rdmadiag.explain.log.recognition import vocabulary
 
 
 @pytest.mark.parametrize("name", ["CONTEXT", "TROUBLE", "BOTH", "NEAR"])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.in_words import in_words
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.line.fields import fields
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.recognise import beside_rdma, recognise
+from rdmadiag.explain.log.recognition.in_words import in_words
+from rdmadiag.explain.log.recognition.recognise import beside_rdma, recognise
 
 
 def meaning(line: str) -> Meaning:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rdmadiag.cli.explain import put_together
 from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.kind import CRASH
+from rdmadiag.explain.log.recognition.vocabulary import NARROW, NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
-from rdmadiag.explain.log.wrapped import unwrapped
+from rdmadiag.explain.log.text.wrapped import unwrapped
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.score import Excerpt, score
 

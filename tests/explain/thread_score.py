@@ -25,9 +25,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from rdmadiag.explain.log.learned.chances import Basis
-from rdmadiag.explain.log.learned.model import NOTHING, Model
-from rdmadiag.explain.log.learned.trouble import Weights
+from rdmadiag.explain.log.ranking.learned.chances import Basis
+from rdmadiag.explain.log.ranking.learned.model import NOTHING, Model
+from rdmadiag.explain.log.ranking.learned.trouble import Weights
 from rdmadiag.frozen import dataclass
 from tests.explain import learn_model, learn_trouble
 from tests.explain.learned import by_others, by_stack, by_thread, fold

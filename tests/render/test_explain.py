@@ -5,9 +5,9 @@ import io
 import pytest
 
 from rdmadiag.explain.log.account import Account
-from rdmadiag.explain.log.rest import read_rest
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.text.beside_candidates import read_rest
 from rdmadiag.render.console import console
 from rdmadiag.render.explain import show_log
 from rdmadiag.sieve.lines import Sieve

@@ -127,7 +127,7 @@ def _explain(
 def _log(text: str | None, path: str | None, record: str | None) -> str:
     """As `explain --log`: no host is read but the one of the record."""
     from rdmadiag.cli.explain import read_log
-    from rdmadiag.explain.log.rank import ranked
+    from rdmadiag.explain.log.ranking.by_report import ranked
     from rdmadiag.host.given_file import open_log
     from rdmadiag.preflight.judge import judge
     from rdmadiag.render.json import document

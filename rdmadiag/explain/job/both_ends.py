@@ -11,11 +11,11 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.job.part import Occurrence, Part
-from rdmadiag.explain.log.endings import NOT_STARTED
 from rdmadiag.explain.log.groups import FLUSHED, TEXT_KEPT
 from rdmadiag.explain.log.kind import STOPPED, Kind
-from rdmadiag.explain.log.talk import WAITING, Reached
-from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.explain.log.recognition.trouble import names_rdma
+from rdmadiag.explain.log.text.benchmark import WAITING, Reached
+from rdmadiag.explain.log.text.endings import NOT_STARTED
 from rdmadiag.fleet.lines import Mark
 from rdmadiag.frozen import dataclass
 from rdmadiag.late import late
@@ -117,7 +117,7 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
 
     `timed`: their lines have clocks that compare, which then say what failed first.
     """
-    if len(parts) != 2 or all(each.talk.has_result for each in parts):
+    if len(parts) != 2 or all(each.benchmark.has_result for each in parts):
         return None
     one, other = parts
     return (
@@ -142,9 +142,9 @@ def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
 
 def _differ(one: Part, other: Part) -> Compared | None:
     pair = (one, other)
-    here, there = (each.talk.ends.get("local") for each in pair)
+    here, there = (each.benchmark.ends.get("local") for each in pair)
     for key, label in _ALIKE:
-        said = [each.talk.header.get(key) for each in pair]
+        said = [each.benchmark.header.get(key) for each in pair]
         if all(said) and said[0] != said[1]:
             kinds = {each.replace(_BOTH_WAYS, "") for each in said if each}
             cause = "arguments-differ" if key == "test" and len(kinds) == 1 else label
@@ -159,8 +159,8 @@ def _differ(one: Part, other: Part) -> Compared | None:
         return None
     if here.is_empty is not there.is_empty:
         empty = one if here.is_empty else other
-        labels = _EMPTY_END if empty.talk.header else _NO_ROW
-        if not any("remote" in e.talk.ends or has_failed(e) for e in pair):
+        labels = _EMPTY_END if empty.benchmark.header else _NO_ROW
+        if not any("remote" in e.benchmark.ends or has_failed(e) for e in pair):
             # Both wait: the one without a row may have lost its peer's address, too.
             labels = (*labels, *_TWO_SERVERS)
         return _shown((empty, *pair), labels, gids, of=pair)
@@ -176,8 +176,8 @@ def _met_another(part: Part, other: Part) -> Compared | None:
     A server prints its own end before anybody comes; of two that have both met, the logs are of
     two runs.
     """
-    theirs, own = part.talk.ends.get("remote"), other.talk.ends.get("local")
-    if theirs is None or own is None or "remote" in other.talk.ends:
+    theirs, own = part.benchmark.ends.get("remote"), other.benchmark.ends.get("local")
+    if theirs is None or own is None or "remote" in other.benchmark.ends:
         return None
     if None in (theirs.psn, own.psn) or (theirs.qpn, theirs.psn) == (own.qpn, own.psn):
         return None
@@ -211,7 +211,7 @@ def _shown(
 
 def _died(one: Part, other: Part) -> Compared | None:
     """A signal ended one of the programs, and neither failed by itself."""
-    ended = [part for part in (one, other) if part.talk.died]
+    ended = [part for part in (one, other) if part.benchmark.died]
     if len(ended) != 1 or any(_own_failure(part) is not None for part in (one, other)):
         return None
     return Compared(ended[0], ended[0].died(), (), ())
@@ -241,16 +241,16 @@ def _own_failure(part: Part) -> Occurrence | None:
 def _not_started(part: Part, other: Part) -> Compared | None:
     """Of one program there is only why it was not started, and the other end waited for it."""
     end = part.end
-    if has_failed(part) or part.talk.reached is not Reached.NOTHING:
+    if has_failed(part) or part.benchmark.reached is not Reached.NOTHING:
         return None
-    if part.is_a_traceback and other.talk.reached in WAITING:
+    if part.is_a_traceback and other.benchmark.reached in WAITING:
         assert end is not None
         return None if has_failed(other) else Compared(part, part.ended_by_itself(end), (), ())
     if part.last_line is None:
         return None
     if end is not None and NOT_STARTED.search(end.text):
-        has_met_it = other.talk.reached is not Reached.NOTHING or has_failed(other)
-        if other.talk.has_result or not has_met_it:
+        has_met_it = other.benchmark.reached is not Reached.NOTHING or has_failed(other)
+        if other.benchmark.has_result or not has_met_it:
             return None
         return Compared(part, part.not_started(end), (), (), True)
     return _something_else(part, other)
@@ -261,8 +261,8 @@ def _something_else(part: Part, other: Part) -> Compared | None:
     shell, an account or a check before it may have started nothing. Where none of them refuses
     something, it is only known that nobody has come.
     """
-    line, reached = part.end or part.last_line, other.talk.reached
-    if line is None or part.talk.died or has_failed(other):
+    line, reached = part.end or part.last_line, other.benchmark.reached
+    if line is None or part.benchmark.died or has_failed(other):
         return None
     waits = _WAITS.search(line.text) is not None
     says = f"{part.where}: nothing that a test prints: {line.text[:TEXT_KEPT]}"
@@ -272,7 +272,7 @@ def _something_else(part: Part, other: Part) -> Compared | None:
             return None
         last = other.last_line.text[:TEXT_KEPT] if other.last_line else "nothing"
         return Compared(part, part.perhaps_not_started(line), (), (says, f"{other.where}: {last}"))
-    said = (says, f"{other.where}: it waits for its client: {other.talk.text}")
+    said = (says, f"{other.where}: it waits for its client: {other.benchmark.text}")
     if waits or _WAITS_AT_ALL.search(line.text):
         return Compared(part, part.perhaps_not_started(line), (), said)
     if _REFUSES.search(line.text) and not _WENT_WELL.search(line.text):
@@ -297,7 +297,7 @@ _BY_NAME: Final = re.compile(r"[\w./-]{1,80}: \S")
 def _waits_itself(part: Part) -> bool:
     """Whether its script waits for something, and no test has printed anything."""
     line = part.last_line
-    is_before = part.talk.reached is Reached.NOTHING and not has_failed(part)
+    is_before = part.benchmark.reached is Reached.NOTHING and not has_failed(part)
     return is_before and line is not None and _WAITS.search(line.text) is not None
 
 
@@ -308,14 +308,14 @@ def _waited(part: Part, other: Part) -> Compared | None:
     """What failed or stopped in `part`, where the other end says nothing against it."""
     if has_failed(other):
         return None
-    first, there = _first(part), other.talk.reached
+    first, there = _first(part), other.benchmark.reached
     where = f"{other.where}: "
     if first is None or first.meaning.what == STOPPED:
-        if not part.talk.is_stopped or not other.talk.has_result:
+        if not part.benchmark.is_stopped or not other.benchmark.has_result:
             return None
         seen = _stopped(part)
         assert seen is not None
-        count = other.talk.iterations
+        count = other.benchmark.iterations
         said = "it has its result" + (f", of {count} iterations" if count else "")
         if _sent_all(part, other):
             text = f"{part.where}: it sends {count}, and waits for what acknowledges them"
@@ -342,13 +342,13 @@ def _waited(part: Part, other: Part) -> Compared | None:
 
 def _not_met(part: Part, other: Part, first: Occurrence) -> Compared:
     """The client was not let in, and the server waits for one: at another port, or out of reach."""
-    said = f"{other.where}: it waits for its client: {other.talk.text}"
-    port = part.talk.tried_port
+    said = f"{other.where}: it waits for its client: {other.benchmark.text}"
+    port = part.benchmark.tried_port
     if port in part.ports and len(other.ports) == 1 and port not in other.ports:
         ports = f"{part.where}: port {port}; {other.where}: port {min(other.ports)}"
         # Possible: the one that the server's log names may be of something else.
         return Compared(part, first, all_stated(_OTHER_PORTS), (ports, said))
-    where_it_went = _NOT_AT_OWN_PORT if part.talk.went_to_own_port else _AT_ANOTHER
+    where_it_went = _NOT_AT_OWN_PORT if part.benchmark.went_to_own_port else _AT_ANOTHER
     return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
 
 
@@ -358,7 +358,7 @@ def _sent_all(part: Part, other: Part) -> bool:
     perftest's TX depth is the number of iterations, where that is smaller than the depth asked for
     (src/perftest_parameters.c, force_dependecies).
     """
-    header, count = part.talk.header, other.talk.iterations
+    header, count = part.benchmark.header, other.benchmark.iterations
     is_reliable = header.get("Connection type") == _RELIABLE
     return is_reliable and count is not None and header.get("TX depth") == str(count)
 
@@ -378,18 +378,18 @@ def _ended_in_silence(part: Part, other: Part) -> Compared | None:
 
     Both print each step when it is done; what a killed program had not written yet is lost, too.
     """
-    if any(map(has_failed, (part, other))) or other.talk.reached is not Reached.OWN_END:
+    if any(map(has_failed, (part, other))) or other.benchmark.reached is not Reached.OWN_END:
         return None
-    theirs, own = part.talk.ends.get("remote"), other.talk.ends.get("local")
-    if theirs is None or own is None or theirs.psn is None or not part.talk.is_stopped:
+    theirs, own = part.benchmark.ends.get("remote"), other.benchmark.ends.get("local")
+    if theirs is None or own is None or theirs.psn is None or not part.benchmark.is_stopped:
         return None
     if (theirs.qpn, theirs.psn) != (own.qpn, own.psn):
         return None
     seen = _stopped(part)
     assert seen is not None
     said = (
-        f"{part.where}: it has the other end's address: {part.talk.text}",
-        f"{other.where}: it stops before it says the same: {other.talk.text}",
+        f"{part.where}: it has the other end's address: {part.benchmark.text}",
+        f"{other.where}: it stops before it says the same: {other.benchmark.text}",
     )
     return Compared(part, seen, all_stated(_ENDED_IN_SILENCE, "no_peer"), said)
 
@@ -399,7 +399,7 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
     pair = (one, other)
     if any(map(has_failed, pair)):
         return None
-    reached = [each.talk.reached for each in pair]
+    reached = [each.benchmark.reached for each in pair]
     blank = [each.bytes <= _BLANK for each in pair]
     if max(reached) > Reached.OWN_END or not max(reached):
         return None
@@ -407,7 +407,9 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
         step is Reached.NOTHING and not empty for step, empty in zip(reached, blank, strict=True)
     ):
         return None
-    said = tuple(f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair)
+    said = tuple(
+        f"{each.where}: {each.benchmark.text or 'nothing'}; and then nothing" for each in pair
+    )
     if min(reached) is max(reached) is Reached.WAITING:
         seen = _stopped(other)
         assert seen is not None
@@ -421,7 +423,7 @@ def _neither_met(one: Part, other: Part) -> Compared | None:
 
 def _ended(one: Part, other: Part) -> Compared | None:
     """Neither says an error, and somebody ended one of them: that may be why, or by its hanging."""
-    ended = [part for part in (one, other) if part.talk.is_ended and part.talk.is_stopped]
+    ended = [part for part in (one, other) if part.benchmark.is_ended and part.benchmark.is_stopped]
     if len(ended) != 1 or any(map(has_failed, (one, other))):
         return None
     seen = _stopped(ended[0])
@@ -450,6 +452,6 @@ def _earliest(several: Iterable[Occurrence]) -> Occurrence | None:
 
 def _stopped(part: Part) -> Occurrence | None:
     """That it said how far it was, and nothing after."""
-    if part.talk.reached is Reached.NOTHING or part.talk.has_result:
+    if part.benchmark.reached is Reached.NOTHING or part.benchmark.has_result:
         return None
     return part.stopped()

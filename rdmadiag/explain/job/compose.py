@@ -38,12 +38,18 @@ from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.job.writers import writer_of
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.endings import End, Ending, is_own_fault, meaning_of_end, meaning_of_last
 from rdmadiag.explain.log.groups import TEXT_KEPT, known_message, likely
 from rdmadiag.explain.log.kind import STARTS_NOTHING, STOPPED, Kind
-from rdmadiag.explain.log.links import FOLLOWS, LINK_DOWN
-from rdmadiag.explain.log.rank import MOST_WITH_REPORT
-from rdmadiag.explain.log.talk import WAITING
+from rdmadiag.explain.log.ranking.by_report import MOST_WITH_REPORT
+from rdmadiag.explain.log.recognition.links import FOLLOWS, LINK_DOWN
+from rdmadiag.explain.log.text.benchmark import WAITING
+from rdmadiag.explain.log.text.endings import (
+    End,
+    Ending,
+    is_own_fault,
+    meaning_of_end,
+    meaning_of_last,
+)
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import errno_name
@@ -225,7 +231,7 @@ class _Composer:
 
     def _names_its_reason(self) -> bool:
         """Whether a file says why it reached nobody. The end of a job may be since it hung."""
-        if any(part.talk.has_met for part in self._collected.parts):
+        if any(part.benchmark.has_met for part in self._collected.parts):
             return False
         found = self._other()
         return found is not None and any(e.label in STARTS_NOTHING for e in found.causes[:1])
@@ -267,11 +273,11 @@ class _Composer:
     def _printed(self) -> Iterator[PrintedEnd]:
         """Of files of one process each, whose host is known."""
         for part in self._collected.parts[:_BESIDE]:
-            host, own = self._members.identity(part.own)[1], part.talk.ends.get("local")
-            device = part.talk.header.get("Device")
-            tried, listens_at = part.talk.tried, part.talk.listens_at
-            row = part.talk.header.get("GID index", "")
-            waits = part.talk.reached in WAITING and not has_failed(part)
+            host, own = self._members.identity(part.own)[1], part.benchmark.ends.get("local")
+            device = part.benchmark.header.get("Device")
+            tried, listens_at = part.benchmark.tried, part.benchmark.listens_at
+            row = part.benchmark.header.get("GID index", "")
+            waits = part.benchmark.reached in WAITING and not has_failed(part)
             if (
                 host is not None
                 and part.mark is Mark.NONE
@@ -345,7 +351,7 @@ class _Composer:
     def _with_row(self, failure: Failure, seen: Occurrence) -> Failure:
         """With the device and the row of its GID table that perftest printed in its header."""
         part = next((each for each in self._collected.parts if each.where == seen.where), None)
-        header = part.talk.header if part and part.mark is Mark.NONE else {}
+        header = part.benchmark.header if part and part.mark is Mark.NONE else {}
         row = header.get("GID index", "")
         if failure.stage != Stage.RTR or failure.gid_index is not None or not row.isdecimal():
             return failure

@@ -15,7 +15,7 @@ from rdmadiag.explain.job.odd_host import OddHost, of_settings, without_address
 from rdmadiag.explain.job.story import FirstFailure, OfReports, PrintedEnd, Story
 from rdmadiag.explain.log.account import Failure, LikelyCause, Standing
 from rdmadiag.explain.log.kind import STOPPED
-from rdmadiag.explain.log.rank import MOST_WITH_REPORT
+from rdmadiag.explain.log.ranking.by_report import MOST_WITH_REPORT
 from rdmadiag.facts import known
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.naming import NamingFacts

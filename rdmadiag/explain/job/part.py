@@ -1,7 +1,7 @@
 """What one file of a job says: who failed at what, when, towards whom; who is who.
 
 Of each writer and kind of failure the first line is kept and how many there were, so that a
-storm takes no memory; what lines mean is `explain.log.recognise`'s.
+storm takes no memory; what lines mean is `explain.log.recognition.recognise`'s.
 """
 
 import re
@@ -23,7 +23,24 @@ from rdmadiag.explain.job.writers import (
     unmarked,
     writer_of,
 )
-from rdmadiag.explain.log.endings import (
+from rdmadiag.explain.log.groups import TEXT_KEPT
+from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
+from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.line.names import local_gid_of, peer_of, printed_gid, remote_gid_of
+from rdmadiag.explain.log.meaning import Meaning
+from rdmadiag.explain.log.recognition.job_words import is_of_a_job, stands_in_a_job
+from rdmadiag.explain.log.recognition.links import (
+    LINK_DOWN,
+    Links,
+    is_of_a_link,
+    link_of,
+    says_down,
+)
+from rdmadiag.explain.log.recognition.reader import Candidate, Lines, Meanings, around, says_nothing
+from rdmadiag.explain.log.recognition.settings import OF_THE_WAY
+from rdmadiag.explain.log.recognition.vocabulary import NEEDLES as OF_FAILURES
+from rdmadiag.explain.log.text.benchmark import Benchmark
+from rdmadiag.explain.log.text.endings import (
     End,
     Ending,
     end_of,
@@ -32,18 +49,7 @@ from rdmadiag.explain.log.endings import (
     meaning_of_last,
     numbered,
 )
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.groups import TEXT_KEPT
-from rdmadiag.explain.log.job_words import is_of_a_job, stands_in_a_job
-from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
-from rdmadiag.explain.log.links import LINK_DOWN, Links, is_of_a_link, link_of, says_down
-from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
-from rdmadiag.explain.log.reader import Candidate, Lines, Meanings, around, says_nothing
-from rdmadiag.explain.log.settings import OF_THE_WAY
-from rdmadiag.explain.log.talk import Talk
-from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
-from rdmadiag.explain.log.whole import MOST_LINES
+from rdmadiag.explain.log.text.short_text import MOST_LINES
 from rdmadiag.fleet.lines import Label, Mark
 
 NEEDLES: Final = {
@@ -131,7 +137,7 @@ class Part:
     ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
     fails_last: bool = False  # `end` is of RDMA, and fails as nothing goes on below it
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
-    talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
+    benchmark: Benchmark = field(default_factory=Benchmark)  # how far a test between two hosts came
 
     @property
     def writers(self) -> set[Writer]:
@@ -145,11 +151,11 @@ class Part:
 
     def stopped(self) -> Occurrence:
         """That a test said how far it is, and nothing after, as if it were a line."""
-        return self._of_talk(self.talk.stopped())
+        return self._of_benchmark(self.benchmark.stopped())
 
     def died(self) -> Occurrence:
         """That a signal ended the program."""
-        return self._of_talk(self.talk.ended_by_signal())
+        return self._of_benchmark(self.benchmark.ended_by_signal())
 
     def not_started(self, end: End) -> Occurrence:
         """That the program was not started: by the line that says why."""
@@ -184,12 +190,12 @@ class Part:
             self.where, end.number, self.own, None, meaning, None, None, None, 1, end.number
         )
 
-    def _of_talk(self, meaning: Meaning) -> Occurrence:
-        talk = self.talk
-        local, remote = (talk.ends.get(which) for which in _WHICH)
+    def _of_benchmark(self, meaning: Meaning) -> Occurrence:
+        benchmark = self.benchmark
+        local, remote = (benchmark.ends.get(which) for which in _WHICH)
         return Occurrence(
             self.where,
-            talk.line,
+            benchmark.line,
             self.own,
             None,
             meaning,
@@ -197,7 +203,7 @@ class Part:
             str(remote.gid) if remote and remote.gid else None,
             None,
             1,
-            talk.line,
+            benchmark.line,
         )
 
 
@@ -280,7 +286,7 @@ class Collecting:
     def _stop(self) -> None:
         """A test of one process that hangs prints no error."""
         part = self.part
-        if part.mark is Mark.NONE and part.talk.is_stopped and not part.occurrences:
+        if part.mark is Mark.NONE and part.benchmark.is_stopped and not part.occurrences:
             part.occurrences.append(part.stopped())
 
     def _give_ends(self) -> None:
@@ -311,9 +317,9 @@ class Collecting:
         if says_nothing(own):
             return
         meaning = self._meaning(own)
-        self.part.talk.look(own.line, candidate.number)
+        self.part.benchmark.look(own.line, candidate.number)
         if meaning is None:
-            self.part.talk.take(own.line, candidate.number, own.after, own.above)
+            self.part.benchmark.take(own.line, candidate.number, own.after, own.above)
             if self._is_end(candidate):
                 return
             text = own.line[:2048].decode("utf-8", "replace")

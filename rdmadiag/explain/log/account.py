@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.learned.threads import Similar
+from rdmadiag.explain.log.ranking.learned.threads import Similar
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.frozen import dataclass
 
@@ -43,7 +43,7 @@ class LikelyCause:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessage:
-    """That a stack prints the line, and when: a row of explain.log.catalogue."""
+    """That a stack prints the line, and when, by its source."""
 
     stack: str
     about: str

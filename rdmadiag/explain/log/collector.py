@@ -9,30 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import stated
 from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
-from rdmadiag.explain.log.catalogue import message_of
-from rdmadiag.explain.log.endings import Ending, ending_of
-from rdmadiag.explain.log.evidence import (
-    flapping,
-    hear,
-    inherit,
-    of_mads,
-    recall,
-    weigh,
-    with_observed,
-)
-from rdmadiag.explain.log.first_causes import (
-    of_crashes,
-    of_flaps,
-    of_layer,
-    of_lengths,
-    of_listings,
-    of_losses,
-    of_lost_links,
-    of_own_gids,
-    of_requests,
-    of_steps,
-    of_the_way,
-)
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
     NAMES_KEPT,
@@ -71,7 +47,30 @@ from rdmadiag.explain.log.kind import (
     Found,
     Kind,
 )
-from rdmadiag.explain.log.links import (
+from rdmadiag.explain.log.ranking.evidence import (
+    flapping,
+    hear,
+    inherit,
+    of_mads,
+    recall,
+    weigh,
+    with_observed,
+)
+from rdmadiag.explain.log.ranking.first_causes import (
+    of_crashes,
+    of_flaps,
+    of_layer,
+    of_lengths,
+    of_listings,
+    of_losses,
+    of_lost_links,
+    of_own_gids,
+    of_requests,
+    of_steps,
+    of_the_way,
+)
+from rdmadiag.explain.log.recognition.catalogue import message_of
+from rdmadiag.explain.log.recognition.links import (
     CAME_BACK,
     LINK_DOWN,
     NEVER_UP,
@@ -84,8 +83,7 @@ from rdmadiag.explain.log.links import (
     link_of,
     says_down,
 )
-from rdmadiag.explain.log.observed import observed
-from rdmadiag.explain.log.settings import (
+from rdmadiag.explain.log.recognition.settings import (
     ASKS_FOR_RDMA,
     BY_SOCKETS,
     LISTED_DOWN,
@@ -94,16 +92,18 @@ from rdmadiag.explain.log.settings import (
     SETTINGS,
     Setting,
 )
-from rdmadiag.explain.log.talk import Talk
-from rdmadiag.explain.log.trouble import names_rdma
-from rdmadiag.explain.log.whole import MOST_LINES
+from rdmadiag.explain.log.recognition.trouble import names_rdma
+from rdmadiag.explain.log.text.benchmark import Benchmark
+from rdmadiag.explain.log.text.endings import Ending, ending_of
+from rdmadiag.explain.log.text.observed import observed
+from rdmadiag.explain.log.text.short_text import MOST_LINES
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.learned.model import Model
     from rdmadiag.explain.log.meaning import Meaning
-    from rdmadiag.explain.log.outcome import Outcome
+    from rdmadiag.explain.log.ranking.learned.model import Model
+    from rdmadiag.explain.log.text.outcome import Outcome
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -152,7 +152,7 @@ class Collector:
         self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
-        self.talk = Talk()
+        self.benchmark = Benchmark()
 
     @property
     def is_explained(self) -> bool:
@@ -435,7 +435,7 @@ class Collector:
 
     def account(self, lines: int, size: int, model: "Model | None" = None) -> Account:
         """All of it, in order; `model` is what was learned of causes, else the package's."""
-        self._hear_talk()
+        self._take_benchmark()
         # NCCL takes EFA and the like by a plugin: then it has RDMA of its own switched off, too.
         if self._noted and BY_SOCKETS in self._settings:
             self._add_group(*self._noted, self._groups)
@@ -611,22 +611,22 @@ class Collector:
             for each in wanted:
                 each.meaning = replace(each.meaning, kind=Kind.NOTE)
 
-    def _hear_talk(self) -> None:
+    def _take_benchmark(self) -> None:
         """A test that came to no result, where no line says why."""
         kinds = {each.meaning.kind for each in self._groups.values()}
-        if Kind.FAILURE in kinds or self._worded or self.talk.has_result:
+        if Kind.FAILURE in kinds or self._worded or self.benchmark.has_result:
             return
-        if self.talk.empty_end is not None:
-            self.add(self.talk.line, self.talk.empty())
+        if self.benchmark.empty_end is not None:
+            self.add(self.benchmark.line, self.benchmark.empty())
         elif self._says_why_it_stopped():
             return
-        elif self.talk.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
-            self.add(self.talk.line, self.talk.stopped())
+        elif self.benchmark.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
+            self.add(self.benchmark.line, self.benchmark.stopped())
 
     def _says_why_it_stopped(self) -> bool:
         """Whether the test did not begin. The end of its job may be since it hung."""
         apart = self._apart
-        if apart is None or apart.line < self.talk.line or self.talk.has_met:
+        if apart is None or apart.line < self.benchmark.line or self.benchmark.has_met:
             return False
         return apart.causes[0].label in STARTS_NOTHING
 

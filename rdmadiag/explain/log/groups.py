@@ -23,8 +23,8 @@ from rdmadiag.explain.log.kind import (
     STOPPED,
     Kind,
 )
-from rdmadiag.explain.log.links import LINK_DOWN, Other
-from rdmadiag.explain.log.settings import BY_SOCKETS
+from rdmadiag.explain.log.recognition.links import LINK_DOWN, Other
+from rdmadiag.explain.log.recognition.settings import BY_SOCKETS
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.attempt import Stage
@@ -32,9 +32,9 @@ from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.late import late
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.meaning import Meaning
-    from rdmadiag.explain.log.outcome import Outcome
+    from rdmadiag.explain.log.ranking.learned.chances import Basis
+    from rdmadiag.explain.log.text.outcome import Outcome
 
 LINES_KEPT: Final = 10  # numbers of each group's first lines
 NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
@@ -283,7 +283,7 @@ def failure_of(group: Group) -> Failure:
 
 def known_message(line: str) -> KnownMessage | None:
     """What is known of when a stack prints it, where that is a sentence."""
-    from rdmadiag.explain.log.catalogue import message_of
+    from rdmadiag.explain.log.recognition.catalogue import message_of
 
     found = message_of(line)
     if found is None or found.is_healthy or found.condition.startswith(_ABOVE):
@@ -298,7 +298,7 @@ def _apart(group: Group) -> str | None:
     """What to run, where the likeliest cause is not likely enough."""
     if group.meaning.kind is Kind.NOTE or (group.probability or 0) >= LIKELY:
         return None
-    from rdmadiag.explain.log.apart import apart
+    from rdmadiag.explain.log.ranking.separating_check import apart
 
     found = group.meaning.fields
     labels = [each.label for each in group.meaning.causes]

@@ -6,10 +6,10 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, possible
 from rdmadiag.explain.causes.cause import Used
-from rdmadiag.explain.log.fields import Fields
-from rdmadiag.explain.log.in_words import in_words
 from rdmadiag.explain.log.kind import IN_WORDS, Kind
-from rdmadiag.explain.log.settings import Setting
+from rdmadiag.explain.log.line.fields import Fields
+from rdmadiag.explain.log.recognition.in_words import in_words
+from rdmadiag.explain.log.recognition.settings import Setting
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.late import late

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from rdmadiag.explain.log.collector import Collector
-from rdmadiag.explain.log.fields import fields
-from rdmadiag.explain.log.job_words import stands_in_a_job
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.links import is_of_a_link
+from rdmadiag.explain.log.line.fields import fields
 from rdmadiag.explain.log.meaning import Meaning
-from rdmadiag.explain.log.reader import Candidate, Meanings, says_nothing
-from rdmadiag.explain.log.recognise import beside_rdma
-from rdmadiag.explain.log.vocabulary import is_near_candidate
+from rdmadiag.explain.log.recognition.job_words import stands_in_a_job
+from rdmadiag.explain.log.recognition.links import is_of_a_link
+from rdmadiag.explain.log.recognition.reader import Candidate, Meanings, says_nothing
+from rdmadiag.explain.log.recognition.recognise import beside_rdma
+from rdmadiag.explain.log.recognition.vocabulary import is_near_candidate
 from rdmadiag.late import late
 
 NEIGHBOURS: Final = 2048  # lines of trouble that may be looked around, where nothing is explained
@@ -38,7 +38,7 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
         if meaning is not None:
             _take(collector, each, meaning)
         elif (
-            not collector.talk.take(each.line, each.number, each.after, each.above)
+            not collector.benchmark.take(each.line, each.number, each.after, each.above)
             and tries
             and is_near_candidate(each.line)
         ):

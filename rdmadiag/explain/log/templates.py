@@ -7,7 +7,7 @@ from rdmadiag.facts.macos import subnet_of
 from rdmadiag.quoting import shell_word
 
 if TYPE_CHECKING:
-    from rdmadiag.explain.log.fields import Fields
+    from rdmadiag.explain.log.line.fields import Fields
 
 _PCI = ":"
 

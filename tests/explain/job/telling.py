@@ -8,7 +8,7 @@ from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.story import JobSource, Story
 from rdmadiag.explain.job.writers import marking, named
-from rdmadiag.explain.log.reader import Meanings
+from rdmadiag.explain.log.recognition.reader import Meanings
 from rdmadiag.sieve.lines import Sieve
 
 SIEVE = Sieve(NEEDLES)

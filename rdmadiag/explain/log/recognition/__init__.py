@@ -1,0 +1,1 @@
+"""What a line means for RDMA: the vocabulary, the messages of stacks, signs, calls."""
