@@ -3,12 +3,11 @@
 Memory is bounded: so many groups are kept, and what was dropped is counted.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.causes import stated
-from rdmadiag.explain.log.account import Account, Failure, OtherFailure, Unknown
+from rdmadiag.explain.log.account import Account, Unknown
 from rdmadiag.explain.log.groups import (
     LINES_KEPT,
     NAMES_KEPT,
@@ -25,10 +24,7 @@ from rdmadiag.explain.log.groups import (
     is_error,
     is_lived_through,
     is_of_a_device,
-    known_message,
-    likely,
     merged,
-    next_of,
     others_of,
     wants_a_device,
 )
@@ -38,17 +34,15 @@ from rdmadiag.explain.log.kind import (
     GPU_FAULT,
     IN_WORDS,
     MESSAGE,
-    NOT_STARTED,
     OF_NO_RDMA,
     OF_RDMA,
-    PROGRAM_ERROR,
     SHOWN,
-    STARTS_NOTHING,
     Found,
     Kind,
 )
+from rdmadiag.explain.log.lost_links import is_lost, with_links
+from rdmadiag.explain.log.other_reasons import OtherReasons
 from rdmadiag.explain.log.ranking.evidence import (
-    flapping,
     hear,
     inherit,
     of_mads,
@@ -71,15 +65,9 @@ from rdmadiag.explain.log.ranking.first_causes import (
 )
 from rdmadiag.explain.log.recognition.catalogue import message_of
 from rdmadiag.explain.log.recognition.links import (
-    CAME_BACK,
     LINK_DOWN,
-    NEVER_UP,
-    Down,
     Links,
-    Other,
-    first_followed,
     is_of_a_link,
-    is_often,
     link_of,
     says_down,
 )
@@ -94,9 +82,7 @@ from rdmadiag.explain.log.recognition.settings import (
 )
 from rdmadiag.explain.log.recognition.trouble import names_rdma
 from rdmadiag.explain.log.text.benchmark import Benchmark
-from rdmadiag.explain.log.text.endings import Ending, ending_of
 from rdmadiag.explain.log.text.observed import observed
-from rdmadiag.explain.log.text.short_text import MOST_LINES
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE
 from rdmadiag.late import late
 
@@ -109,10 +95,6 @@ MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
 MOST_AROUND: Final = 3  # lines of trouble with those around them
 
-_BARE: Final = frozenset({PROGRAM_ERROR, NOT_STARTED})
-"""Causes that say that a program ended, or was not started, and not why."""
-_CANCELLED: Final = late(r"\bCANCELLED AT \S+ \*\*\*")
-"""By Slurm, with no reason beside it: often since a task had failed."""
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
     DMESG_OF_RDMA,
@@ -138,21 +120,16 @@ class Collector:
         self._silent: dict[Key, Group] = {}  # not understood, and no word suggests a cause
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
-        self._apart_since = 0
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
         self._noted: tuple[int, Meaning] | None = None  # a setting that names a cause
-        self._end: OtherFailure | None = None
-        self._end_says_why = False
-        self._fault: OtherFailure | None = None
-        self._reasons: set[str] = set()
         self._of_the_way: list[tuple[str, ...]] = []  # causes, where nothing was acknowledged
-        self._apart: OtherFailure | None = None  # names its cause, with nothing of RDMA around it
         self._outcome: Outcome | None = None
         self._links = Links()
         self.benchmark = Benchmark()
+        self.reasons = OtherReasons()
 
     @property
     def is_explained(self) -> bool:
@@ -164,7 +141,7 @@ class Collector:
         """What was understood so far."""
         groups = [each for each in self._groups.values() if self._is_meant(each)]
         others = others_of(groups)
-        if others or any(self._is_lost(each, others) for each in groups):
+        if others or any(is_lost(each, others, self._links) for each in groups):
             return Found.FAILURE
         if self._worded or self._beside or self._ended:
             return Found.WORDS
@@ -181,11 +158,6 @@ class Collector:
     def is_quiet(self) -> bool:
         """No line said of trouble, nor of what a log may note."""
         return self.found is Found.NOTHING
-
-    @property
-    def has_reason_apart(self) -> bool:
-        """A message names its cause, and nothing says that it is of RDMA."""
-        return self._apart is not None
 
     @property
     def went_on(self) -> int:
@@ -211,7 +183,7 @@ class Collector:
     def forget_all(self) -> None:
         """Of a page of the manual."""
         self._forget(lambda _: True)
-        self._apart = self._end = self._fault = None
+        self.reasons.forget()
         self.is_page = True
 
     def add(self, number: int, meaning: "Meaning") -> None:
@@ -244,50 +216,9 @@ class Collector:
         if len(self._around) < MOST_AROUND:
             self._around.append(text)
 
-    def note_end(
-        self, number: int, text: str, *, says_why: bool = False, is_end: bool = True
-    ) -> None:
-        """How a program ended; `says_why`: with an exception, or a fault.
-
-        Without `is_end`, a line of trouble that may be none of its end.
-        """
-        causes = likely((stated(PROGRAM_ERROR),)) if says_why else ()
-        self._end = OtherFailure(number, text[:TEXT_KEPT], 1, causes, is_end=is_end)
-        self._end_says_why = says_why
-
-    def note_apart(self, number: int, meaning: "Meaning", *, is_state: bool = False) -> None:
-        """A message that names its cause, where nothing says that it is of RDMA.
-
-        The first is kept, and of one that says no more than that a program failed any other.
-        What is a state, shown by a listing, was there before all that failed.
-        """
-        if meaning.kind is not Kind.FAILURE or not meaning.causes:
-            return
-        kept, bare = self._apart, _is_bare(meaning.causes[0].label, meaning.fields.text)
-        if kept and (_is_bare(kept.causes[0].label, kept.text), kept.line) <= (bare, number):
-            return
-        text, causes = meaning.fields.text[:TEXT_KEPT], likely(meaning.causes)
-        known = known_message(text)
-        self._apart = OtherFailure(number, text, 1, causes, next_of(meaning), known)
-        self._apart_since = 0 if is_state else number
-
     def note_of_the_way(self, labels: tuple[str, ...]) -> None:
         """Why a transfer may have got no answer, by a listing beside it."""
         self._of_the_way.append(labels)
-
-    def note_reason(self, label: str) -> None:
-        """What a batch system says of a host of the job, in a log in which RDMA failed, too."""
-        self._reasons.add(label)
-
-    def note_fault(
-        self, number: int, text: str, meaning: "Meaning | None", *, says_why: bool = False
-    ) -> None:
-        """That a program ended by itself, in a log in which RDMA failed, too."""
-        causes, look = (likely(meaning.causes), next_of(meaning)) if meaning else ((), ())
-        if says_why and not causes:
-            causes = likely((stated(PROGRAM_ERROR),))
-        known = known_message(text)
-        self._fault = OtherFailure(number, text[:TEXT_KEPT], 1, causes, look, known)
 
     def take_outcome(self, outcome: "Outcome") -> None:
         """What the rest of the log says of its lines of trouble."""
@@ -441,9 +372,8 @@ class Collector:
             self._add_group(*self._noted, self._groups)
         self._pass_over_fallbacks()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
-        groups = self._without_what_followed(self._with_links(merged(groups)))
-        apart = self._apart
-        reason = apart or self._fault
+        groups = self.reasons.without_what_followed(with_links(merged(groups), self._links))
+        apart, reason = self.reasons.apart, self.reasons.first
         if reason and reason.causes and reason.causes[0].label in OF_NO_RDMA:
             _pass_over_what_is_beside(groups, reason.causes[0].label)
         is_apart = apart and (apart.causes[0].label in OF_NO_RDMA or self._names_no_rdma())
@@ -457,7 +387,7 @@ class Collector:
         words = [as_failure(each) for each in in_time(list(worded.values()))]
         groups += words
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
-            groups += in_time([e for e in self._ended.values() if not self._has_another_reason(e)])
+            groups += in_time([e for e in self._ended.values() if not self.reasons.has_ended(e)])
         if not any(each.meaning.kind is not Kind.NOTE for each in groups):
             words = [as_failure(each) for each in in_time(list(self._silent.values()))[:1]]
             groups += words
@@ -468,7 +398,7 @@ class Collector:
         weigh(groups, given.values())
         of_lengths(groups)
         said = reason.causes[:1] if reason else ()
-        inherit(groups, {*self._reasons, *(each.label for each in said)})
+        inherit(groups, {*self.reasons.of_hosts, *(each.label for each in said)})
         hear(groups, [each.text for each in self._unknown.values()])
         around = b"\n".join(self._around).decode("utf-8", "replace")
         recall(groups, [e.text for e in self._unknown.values()], self.whole, around, model)
@@ -488,9 +418,9 @@ class Collector:
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
-        failed = of[Kind.FAILURE] or of[Kind.CONSEQUENCE]
+        failed = (*of[Kind.FAILURE], *of[Kind.CONSEQUENCE])
         if failed and apart and apart.causes[0].label == DISK_FAILED:
-            self._apart = None  # nothing ended by it
+            self.reasons.apart = None  # nothing ended by it
         shown = {number for each in words for number in each.numbers} | {*named}
         unknown = {key: each for key, each in unknown.items() if each.line not in shown}
         if named:
@@ -506,102 +436,12 @@ class Collector:
             dropped=self._dropped,
             lines=lines,
             bytes=size,
-            other=self._fault_before(of) or self._other(lines),
+            other=self.reasons.fault_before(failed) or self.reasons.said(lines, self.went_on),
         )
 
     def _names_no_rdma(self) -> bool:
         """Whether the text is whole, and no line has a word of RDMA."""
         return self.whole != "" and not any(map(names_rdma, self.whole.splitlines()))
-
-    def _fault_before(self, of: Mapping[Kind, tuple[Failure, ...]]) -> OtherFailure | None:
-        """What ended a program before anything of RDMA is said to have failed."""
-        failed = [each.lines[0] for each in (*of[Kind.FAILURE], *of[Kind.CONSEQUENCE])]
-        fault = self._fault
-        return fault if fault and fault.line < min(failed, default=fault.line + 1) else None
-
-    def _other(self, lines: int) -> OtherFailure | None:
-        """What names its cause, of a log that ended in trouble or is short; else how it ended."""
-        apart, end = self._apart, self._end
-        if apart is not None and apart.line < self.went_on:
-            apart = None
-        if apart is None or (end is None and lines > MOST_LINES):
-            return end
-        is_bare = _is_bare(apart.causes[0].label, apart.text)
-        says_more = end is not None and self._end_says_why and end.line != apart.line
-        return end if is_bare and says_more else apart
-
-    def _without_what_followed(self, groups: list[Group]) -> list[Group]:
-        """Without consequences of a failure that is none of RDMA: of a GPU without memory."""
-        apart = self._apart or (self._fault if self._fault and self._fault.causes else None)
-        if apart is None or any(each.meaning.kind is Kind.FAILURE for each in groups):
-            return groups
-        if apart.causes[0].label == DISK_FAILED:  # the job may not be on it
-            return groups
-        since = self._apart_since if apart is self._apart else apart.line
-        return [e for e in groups if e.meaning.kind is not Kind.CONSEQUENCE or e.number < since]
-
-    def _has_another_reason(self, group: Group) -> bool:
-        """Whether a line says what ended the program, and that is none of RDMA."""
-        if self._fault and self._fault.causes:
-            return True
-        apart = self._apart
-        if apart is None or ending_of(apart.text) is Ending.STATUS:
-            return False
-        return apart.line > group.number or apart.causes[0].label in STARTS_NOTHING
-
-    def _with_links(self, groups: list[Group]) -> list[Group]:
-        """Links that came up again, and ports that had none since the start, are no failures."""
-        others = others_of(groups)
-        moved = False
-        for each in groups:
-            if not self._is_followed(each):
-                continue
-            down = self._down(each, others)
-            if down is None:
-                what = CAME_BACK if self._came_back(each) else NEVER_UP
-                each.meaning = replace(each.meaning, kind=Kind.NOTE, what=what, causes=())
-                continue
-            if self._flaps(each):
-                each.meaning = replace(each.meaning, causes=flapping(each.meaning.causes))
-                each.is_decided = True
-            if down.number != each.number:
-                each.number, each.text, each.clock = down.number, down.text[:TEXT_KEPT], down.clock
-                moved = True
-                later = [number for number in each.numbers if number > down.number]
-                each.count -= sum(number < down.number for number in each.numbers)
-                each.numbers = [down.number, *later]
-        return in_time(groups) if moved else groups
-
-    def _is_lost(self, group: Group, others: Iterable[Other]) -> bool:
-        """Whether a link is, or counts for another reason."""
-        if group.meaning.what != LINK_DOWN:
-            return False
-        return not self._is_followed(group) or self._down(group, others) is not None
-
-    def _is_followed(self, group: Group) -> bool:
-        """Whether it is of a link of which all is known that was said."""
-        if group.meaning.what != LINK_DOWN or len(group.speakers) >= NAMES_KEPT:
-            return False
-        return says_down(group.meaning.fields.text)
-
-    def _down(self, group: Group, others: Iterable[Other]) -> Down | None:
-        """What counts of a link that went down; None: nothing does."""
-        found, several = group.meaning.fields, tuple(others)
-        downs = [
-            self._links.lost(found, of) or first_followed(self._links.flaps(found, of), several)
-            for of in group.speakers or ("",)
-        ]
-        return min((each for each in downs if each), key=lambda each: each.number, default=None)
-
-    def _flaps(self, group: Group) -> bool:
-        """Whether its links came up again, and one of them several times within an hour."""
-        found, owners = group.meaning.fields, (*group.speakers,) or ("",)
-        if any(self._links.lost(found, of) for of in owners):
-            return False
-        return any(is_often(self._links.flaps(found, of)) for of in owners)
-
-    def _came_back(self, group: Group) -> bool:
-        return any(self._links.is_up(group.meaning.fields, of) for of in group.speakers or ("",))
 
     def _pass_over_devices(self) -> None:
         """A job that goes by sockets fails by what fails there, not for want of a device."""
@@ -618,17 +458,10 @@ class Collector:
             return
         if self.benchmark.empty_end is not None:
             self.add(self.benchmark.line, self.benchmark.empty())
-        elif self._says_why_it_stopped():
+        elif self.reasons.has_kept_from_starting(self.benchmark):
             return
         elif self.benchmark.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
             self.add(self.benchmark.line, self.benchmark.stopped())
-
-    def _says_why_it_stopped(self) -> bool:
-        """Whether the test did not begin. The end of its job may be since it hung."""
-        apart = self._apart
-        if apart is None or apart.line < self.benchmark.line or self.benchmark.has_met:
-            return False
-        return apart.causes[0].label in STARTS_NOTHING
 
     def _is_meant(self, group: Group) -> bool:
         """NCCL that is set to leave RDMA alone has no device, as it should.
@@ -640,17 +473,6 @@ class Collector:
             return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
-
-
-def _is_bare(label: str, text: str) -> bool:
-    """Whether the line says that a program or a job ended, and not why."""
-    return any((label in _BARE, *(each.search(text) for each in (_CANCELLED, _ABORTED, _GUESSES))))
-
-
-_GUESSES: Final = late(r"\b[Tt]his might be caused by\b")
-"""Of PyTorch's loader: of any bus error."""
-_ABORTED: Final = late(r"\bsrun: error: .{0,80}: Aborted\b|\bexited on signal 6 \(Aborted\)")
-"""What a launcher says of a program that has ended itself."""
 
 
 def _may_be_of_rdma(text: str) -> bool:

@@ -64,6 +64,6 @@ def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
     if meaning.kind is not Kind.NOTE and meaning.setting is None:
         collector.look_around(b"\n".join((candidate.above, candidate.line, candidate.after)))
     if meaning.is_other or (meaning.is_beside and not stands_in_a_job(candidate)):
-        collector.note_apart(candidate.number, meaning)
+        collector.reasons.note_apart(candidate.number, meaning)
     else:
         collector.add(candidate.number, meaning)

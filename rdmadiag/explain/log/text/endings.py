@@ -136,9 +136,9 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         end = end if end.number > collector.ended_well else None
     if end and not (collector.benchmark.has_result and NOT_STARTED.search(end.text)):
         says_why, is_end = end.what is Ending.REASON, end.what is not Ending.TROUBLE
-        collector.note_end(end.number, end.text, says_why=says_why, is_end=is_end)
+        collector.reasons.note_end(end.number, end.text, says_why=says_why, is_end=is_end)
         if meaning := meaning_of_end(end.text):
-            collector.note_apart(end.number, meaning)
+            collector.reasons.note_apart(end.number, meaning)
     elif lines > MOST_LINES:
         return
     of_a_job = collector.says_trouble or is_of_a_job(text.decode("utf-8", "replace"))
@@ -147,8 +147,8 @@ def read_end(collector: "Collector", text: bytes, lines: int) -> None:
         if is_meant and not _is_passed_over(collector, text, lines, number, meaning):
             collector.add(number, meaning)
         else:
-            collector.note_apart(number, meaning)
-    if collector.has_reason_apart:
+            collector.reasons.note_apart(number, meaning)
+    if collector.reasons.apart is not None:
         read_outcome(collector, text, lines, last=True)
 
 
@@ -158,9 +158,9 @@ def _read_reasons(collector: "Collector", text: bytes, lines: int) -> None:
     own = (e for e in several if is_own_fault(e[1]) or _BY_THE_BATCH_SYSTEM.search(e[1]))
     for number, line in islice(own, 1):
         raised = _RAISED.search(line) is not None and "[Errno " not in line
-        collector.note_fault(number, line, meaning_of_end(line), says_why=raised)
+        collector.reasons.note_fault(number, line, meaning_of_end(line), says_why=raised)
     if any(_NODE_FAILED.search(line) for _, line in several):
-        collector.note_reason(HOST_DOWN)
+        collector.reasons.of_hosts.add(HOST_DOWN)
 
 
 def _is_passed_over(

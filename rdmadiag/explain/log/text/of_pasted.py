@@ -44,7 +44,7 @@ def _is_possible(each: "Shown", *, is_slow: bool) -> bool:
 
 def add_possible(collector: "Collector", several: "Sequence[Shown]") -> None:
     """The first of them, if nothing else has failed."""
-    if several and collector.found in _LEAST and not collector.has_reason_apart:
+    if several and collector.found in _LEAST and collector.reasons.apart is None:
         _add(collector, several[0])
 
 
@@ -57,6 +57,6 @@ def _add(collector: "Collector", each: "Shown") -> None:
     what = SHOWN if each.is_certain else MAY_BE
     meaning = Meaning(Kind.FAILURE, what, found, all_stated(each.causes, each.context), ())
     if each.causes[0] in OF_NO_RDMA:
-        collector.note_apart(each.line.number, meaning, is_state=True)
+        collector.reasons.note_apart(each.line.number, meaning, is_state=True)
     else:
         collector.add(each.line.number, meaning)
