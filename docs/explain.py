@@ -54,6 +54,10 @@ confirms or reorders causes makes both null.
 `what` is `message` where nothing but a stack's own message shows it, which is in a table with its
 causes, and `words` where nothing but the words of a line does: its causes are then a guess.
 
+A log may be packed by gzip, bzip2 or xz, or be UTF-16. Of lines that `clush`, `pdsh`, `srun -l`,
+`kubectl logs --prefix` or Ansible have marked, or that stand below headings of `clubak -b`, each
+host's are read by themselves where the text has 64 KiB or less: `speakers` has the hosts.
+
 A text of 64 KiB or less is also read as what somebody pastes of a terminal: commands at prompts of
 one or several hosts, and what they printed. Counters that rise between two readings, MTUs and rows
 of GIDs that differ between two hosts, a link slower than its adapter, alarms of modules, a filter
@@ -76,7 +80,9 @@ Several logs (`--log` again, a folder, a pattern in quotes), or one with `--job`
 are known by what is in them: answers of `ncclras` (text, JSON; of RCCL, too), dumps of PyTorch's
 flight recorder (JSON, or pickles of plain containers: one that would run code is refused), lines
 of NCCL Inspector. `--from` takes a folder with reports of `preflight --json`, documents of
-`counters --json` and snapshots, one a host.
+`counters --json` and snapshots, one a host. A file says what it says alone: what its listings show
+is its failure, and what a program did without is none. A log that could not be read leaves it
+unknown whether anything failed (exit 3).
 
 | name | what it is |
 |---|---|

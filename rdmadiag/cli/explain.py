@@ -175,6 +175,9 @@ def command(
     who is silent. Answers of ncclras, dumps of PyTorch's flight recorder and lines of NCCL
     Inspector count too. --from then takes a folder of reports, snapshots and counters.
 
+    Logs may be packed by gzip, bzip2 or xz, or be UTF-16, as Windows writes it. What is no text
+    is refused, or named where other logs are read.
+
     Of a log it exits 0 no line says that RDMA failed, 2 a failure was found, 3 a line names
     RDMA, or what a job stands on, and trouble and is not understood, or a line of a short text
     sounds like it (a table of words that was learned; texts of 60 lines or fewer), a test printed
@@ -293,7 +296,7 @@ def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: 
         return exits.CRITICAL
     unsure = tale.first or tale.not_understood or tale.is_stuck or tale.silent
     nothing = not any(each.bytes for each in tale.sources)
-    return exits.UNKNOWN if unsure or nothing else exits.OK
+    return exits.UNKNOWN if unsure or nothing or tale.unread else exits.OK
 
 
 # --- which log ---------------------------------------------------------------------------
@@ -361,6 +364,7 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
 def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.cli.text_stream import as_text, reason
     from rdmadiag.explain.log.recognition.vocabulary import NARROW, NEEDLES
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.text.beside_candidates import read_rest
@@ -375,10 +379,37 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     typing = name == "-" and sys.stdin.isatty()  # the line would stand where they type
     try:
         with meanwhile(say, quiet=quiet or typing):
-            collector = collect(sieve.segments(stream), lambda: sieve.look_for(NARROW))
+            text = as_text(stream)
+            collector = collect(sieve.segments(text), lambda: sieve.look_for(NARROW))
     except OSError as error:
-        raise Refused(f"{name}: {error.strerror}") from error
+        raise Refused(f"{name}: {reason(error, name)}") from error
     collector = put_together(sieve, collector)
+    read_rest(collector, sieve)
+    account = collector.account(sieve.lines, sieve.bytes)
+    return _by_hosts(account, sieve.paste) if sieve.paste else account
+
+
+def _by_hosts(account: "Account", text: bytes) -> "Account":
+    """Of several hosts, by their labels: each is read alone, where all together say of nothing, or
+    of what a listing shows.
+    """
+    from rdmadiag.explain.log.line.launchers import by_host
+    from rdmadiag.explain.log.text.of_hosts import is_of_one_text, put_side_by_side
+
+    if is_of_one_text(account):
+        return account
+    each = {host: _alone(lines) for host, lines in by_host(text).items()}
+    return put_side_by_side(account, each)
+
+
+def _alone(text: bytes) -> "Account":
+    from rdmadiag.explain.log.recognition.vocabulary import NEEDLES
+    from rdmadiag.explain.log.scan import collect
+    from rdmadiag.explain.log.text.beside_candidates import read_rest
+    from rdmadiag.sieve.lines import Sieve
+
+    sieve = Sieve(NEEDLES)
+    collector = collect(sieve.segments(io.BytesIO(text)))
     read_rest(collector, sieve)
     return collector.account(sieve.lines, sieve.bytes)
 

@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.log_paths import SNAPSHOT, is_pattern
+from rdmadiag.cli.text_stream import as_text, reason
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.hosts import KnownHost, canonical, newest, places_of
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.stamps import Stamp
 from rdmadiag.explain.job.story import FirstFailure, JobSource, Story
-from rdmadiag.explain.job.writers import NOBODY, Writer, marking, named, short
+from rdmadiag.explain.job.writers import NOBODY, Writer, named, short
+from rdmadiag.explain.log.line.launchers import marking
 from rdmadiag.host.layout import META, ROOT
 from rdmadiag.quoting import shell_word
 
 if TYPE_CHECKING:
     from io import FileIO
 
+    from rdmadiag.cli.text_stream import Readable
+    from rdmadiag.explain.job.alone import Alone
     from rdmadiag.explain.log.account import Failure
     from rdmadiag.explain.log.recognition.reader import Meanings
     from rdmadiag.fleet.document import Reader
@@ -262,6 +266,7 @@ def read_job(
 ) -> Story:
     """The story of all that is named. Raises Refused where nothing can be read."""
     from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.explain.job.alone import Alone
     from rdmadiag.explain.log.recognition.reader import Meanings
     from rdmadiag.sieve.lines import Sieve
 
@@ -270,7 +275,7 @@ def read_job(
         collected.hosts = {each.name: each for each in reports[0]}
         collected.unused_reports = reports[1]
     files = ["-"] if tuple(paths) == ("-",) else files_of(paths, deadline)
-    sieve, meanings = Sieve(NEEDLES), Meanings()
+    sieve, meanings, alone = Sieve(NEEDLES), Meanings(), Alone()
     done = [0, 0]
 
     def say(seconds: float) -> str:
@@ -280,7 +285,7 @@ def read_job(
     hosts = frozenset(collected.hosts)
     with meanwhile(say, quiet=quiet):
         for path in files:
-            _read(collected, sieve, meanings, path, hosts, deadline)
+            _read(collected, sieve, (meanings, alone), path, hosts, deadline)
             done[0] += 1
             done[1] += sieve.bytes
     if not any(each.bytes for each in collected.sources) and collected.sources:
@@ -293,7 +298,7 @@ def read_job(
 def _read(
     collected: Collected,
     sieve: "Sieve",
-    meanings: "Meanings",
+    known: "tuple[Meanings, Alone]",
     path: str,
     hosts: frozenset[str],
     deadline: float,
@@ -309,18 +314,25 @@ def _read(
         peeked = Peeked(stream)
         kind = kind_of(peeked.head)
         if kind != "log":
-            collected.sources.append(_record(collected, kind, path, own, peeked))
+            collected.sources.append(_record(collected, kind, path, own, peeked, stream))
             return
-        part = Part(path, own, marking(peeked.head))
         try:
-            collecting = Collecting(part, meanings)
-            collecting.read(sieve.segments(peeked))
-            collecting.read_end(sieve.end, sieve.lines)
+            text = Peeked(as_text(peeked))
+        except OSError as error:
+            problem = reason(error, path)
+            collected.sources.append(JobSource(path, "log", 0, 0, own.rank, own.host, problem))
+            return
+        part = Part(path, own, marking(text.head))
+        try:
+            collecting = Collecting(part, *known)
+            collecting.read(sieve.segments(text))
+            collecting.read_rest(sieve)
             problem = ""
         except OSError as error:
             problem = error.strerror or str(error)
         part.lines, part.bytes = sieve.lines, sieve.bytes
-        part.last = _last(stream)
+        is_plain = text.head == peeked.head
+        part.last = _last(stream) if is_plain else last_stamp(sieve.end)
         collected.parts.append(part)
         collected.sources.append(
             JobSource(path, "log", part.lines, part.bytes, own.rank, own.host, problem or None)
@@ -361,7 +373,7 @@ def kind_of(head: bytes) -> str:
 class Peeked:
     """A stream whose beginning was looked at, and is read again."""
 
-    def __init__(self, stream: "FileIO") -> None:
+    def __init__(self, stream: "Readable") -> None:
         self.stream = stream
         self.head = _fill(stream, HEAD)
         self._at = 0
@@ -380,11 +392,12 @@ class Peeked:
         return self.head + _fill(self.stream, max(0, most + 1 - len(self.head)))
 
 
-def _fill(stream: "FileIO", size: int) -> bytes:
+def _fill(stream: "Readable", size: int) -> bytes:
     pieces = []
-    while size > 0 and (piece := stream.read(min(size, 1 << 20))):
-        pieces.append(piece)
-        size -= len(piece)
+    buffer = memoryview(bytearray(min(size, 1 << 20)))
+    while size > 0 and (got := stream.readinto(buffer[:size])):
+        pieces.append(bytes(buffer[:got]))
+        size -= got
     return b"".join(pieces)
 
 
@@ -404,7 +417,9 @@ def _tail(stream: "FileIO") -> bytes:
         return b""
 
 
-def _record(collected: Collected, kind: str, path: str, own: Writer, peeked: Peeked) -> JobSource:
+def _record(
+    collected: Collected, kind: str, path: str, own: Writer, peeked: Peeked, stream: "FileIO"
+) -> JobSource:
     """What is no log."""
     from rdmadiag.explain.job.flight_recorder import NotADump
     from rdmadiag.explain.job.inspector import parse_inspector
@@ -414,7 +429,7 @@ def _record(collected: Collected, kind: str, path: str, own: Writer, peeked: Pee
     rank, host = own.rank, own.host
     try:
         if kind == "inspector":
-            content = peeked.head + b"\n" + _tail(peeked.stream)
+            content = peeked.head + b"\n" + _tail(stream)
             size = len(content)
             found = parse_inspector(content)
             collected.progress.extend(found.progress)

@@ -18,7 +18,7 @@ from rdmadiag.explain.job.story import (
     Story,
 )
 from rdmadiag.explain.log.account import Failure
-from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
+from rdmadiag.explain.log.kind import MESSAGE, SHOWN, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.explain import about, other_failure, show_message
@@ -75,6 +75,9 @@ def _first(first: FirstFailure) -> str:
             "lost" if failure.stage == Stage.DATA and not failure.completion else "could not reach"
         )
         return f"{who} {verb} {whom}{when}"
+    if failure.what == SHOWN and failure.causes:
+        of = end(first.who) or printable(first.where)
+        return f"{of}: a listing shows it: {failure.causes[0].text}"
     return f"{who} failed{_at_stage(failure.stage)}: {_what(first)}{when}"
 
 
@@ -98,7 +101,9 @@ def end(one: JobEnd) -> str:
         inner.append(one.device if one.port in (None, 1) else f"{one.device}/{one.port}")
     if one.gid_index is not None:
         inner.append(f"GID {one.gid_index}")
-    return printable(f"{name} ({', '.join(inner)})" if inner else name)
+    if not (name and inner):
+        return printable(name or ", ".join(inner))
+    return printable(f"{name} ({', '.join(inner)})")
 
 
 def _what(first: FirstFailure) -> str:
@@ -112,6 +117,8 @@ def _named(group: Any) -> str:
         return f"completion {text}" if group.completion.vendor_error else known
     if group.what == STOPPED:
         return "it stopped, with no result and no error"
+    if group.what == SHOWN:
+        return "shown by a listing"
     label = _label(group) if group.what == MESSAGE else None
     what = (label or group.what).replace("-", " ")
     if what in ("errno", "call"):
@@ -156,6 +163,10 @@ def _without_failure(story: Story) -> str:
             return other_failure(story.other)
         text = excerpt(story.other.text)
         return f"something failed, and no line here says that RDMA did: {text}"
+    if story.unread:
+        count, name = len(story.unread), printable(story.unread[0].name)
+        others = f" and {count - 1} more" if count > 1 else ""
+        return f"nothing of RDMA failed in what was read; {name}{others} could not be read"
     return _NOTHING_FAILED
 
 

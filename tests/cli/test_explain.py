@@ -361,3 +361,26 @@ def test_of_a_line_that_names_nothing_how_the_log_ended_is_told_beside_it(
     said = first.out.splitlines()[0]
     assert said.startswith("UNKNOWN  something failed here that may be RDMA")
     assert f"it ended so: {ended}" in said
+
+
+IBDEV = "{host}: mlx5_0 port 1 ==> ib0 ({state})\n{host}: mlx5_1 port 1 ==> ib1 ({state})\n"
+
+
+def test_listings_of_several_hosts_are_read_host_by_host(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    up = "".join(IBDEV.format(host=f"n{n}", state="Up") for n in range(4))
+    assert rdmadiag("explain", "--log", log(up)).code == 0
+    found = rdmadiag("explain", "--log", log(up + IBDEV.format(host="n4", state="Down")))
+    assert (found.code, "n4" in found.out) == (2, True)
+
+
+def test_a_second_port_without_a_cable_is_no_failure_on_any_of_several_hosts(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    link = (
+        "{0}: link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens1f0np0\n"
+        "{0}: link mlx5_1/1 state DOWN physical_state DISABLED netdev ens1f1np1\n"
+    )
+    found = rdmadiag("explain", "--log", log("".join(map(link.format, ("n1", "n2", "n3")))))
+    assert found.code == 0

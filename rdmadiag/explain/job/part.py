@@ -11,6 +11,7 @@ from typing import Final
 
 from rdmadiag.explain.causes import all_stated, remedy
 from rdmadiag.explain.job import stamps
+from rdmadiag.explain.job.alone import Alone
 from rdmadiag.explain.job.stamps import Stamp, stamp_of
 from rdmadiag.explain.job.writers import (
     NOBODY,
@@ -20,18 +21,20 @@ from rdmadiag.explain.job.writers import (
     introduction,
     labelled,
     short,
-    unmarked,
     writer_of,
 )
-from rdmadiag.explain.log.groups import TEXT_KEPT
+from rdmadiag.explain.log.collector import Collector
+from rdmadiag.explain.log.groups import TEXT_KEPT, Group
 from rdmadiag.explain.log.kind import NOT_STARTED, PROGRAM_ERROR, STOPPED, Kind
 from rdmadiag.explain.log.line.fields import fields
+from rdmadiag.explain.log.line.launchers import unmarked
 from rdmadiag.explain.log.line.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.meaning import Meaning
 from rdmadiag.explain.log.recognition.job_words import is_of_a_job, stands_in_a_job
 from rdmadiag.explain.log.recognition.links import (
     LINK_DOWN,
     Links,
+    again_and_again,
     is_of_a_link,
     link_of,
     says_down,
@@ -39,7 +42,9 @@ from rdmadiag.explain.log.recognition.links import (
 from rdmadiag.explain.log.recognition.reader import Candidate, Lines, Meanings, around, says_nothing
 from rdmadiag.explain.log.recognition.settings import OF_THE_WAY
 from rdmadiag.explain.log.recognition.vocabulary import NEEDLES as OF_FAILURES
+from rdmadiag.explain.log.scan import take
 from rdmadiag.explain.log.text.benchmark import Benchmark
+from rdmadiag.explain.log.text.beside_candidates import Kept
 from rdmadiag.explain.log.text.endings import (
     End,
     Ending,
@@ -221,11 +226,14 @@ _MEETINGS: Final = 64  # of each kind in one file
 
 
 class Collecting:
-    """Takes the candidates of one file; `meanings` may be of others of the same job, too."""
+    """Takes the candidates of one file; `meanings` and `alone` may have others of the same job."""
 
-    def __init__(self, part: Part, meanings: Meanings) -> None:
+    def __init__(self, part: Part, meanings: Meanings, alone: Alone) -> None:
         self.part = part
         self._meanings = meanings
+        self._alone = alone
+        self._collector = Collector()  # the file by itself
+        self._collector.benchmark = part.benchmark
         self._kept: dict[tuple[object, ...], Occurrence] = {}
         self._ends: dict[str, str] = {}  # local, remote → its GID
         self._links = Links()
@@ -241,7 +249,25 @@ class Collecting:
         self._stop()
         return self.part
 
-    def read_end(self, text: bytes, lines: int) -> None:
+    def read_rest(self, kept: Kept) -> None:
+        """What is read of a file beside its candidates."""
+        self._read_end(kept.end, kept.lines)
+        if self.part.mark is not Mark.NONE:  # of several processes
+            return
+        found = self._alone.read(self._collector, kept)
+        for each in self.part.occurrences if not found.fails else ():
+            if each.meaning.kind in (Kind.FAILURE, Kind.CONSEQUENCE) and not each.flaps:
+                each.meaning = replace(each.meaning, kind=Kind.NOTE)
+        self.part.occurrences += map(self._of_listing, found.shown)
+
+    def _of_listing(self, group: Group) -> Occurrence:
+        host = next(iter(group.speakers), None)
+        writer = Writer(None, host).over(self.part.own) if host else self.part.own
+        return Occurrence(
+            self.part.where, group.number, writer, None, group.meaning, None, None, None
+        )
+
+    def _read_end(self, text: bytes, lines: int) -> None:
         """How a program ended; `text` is the end of a file of so many lines."""
         mark = self.part.mark
         if mark is not Mark.NONE:
@@ -273,7 +299,7 @@ class Collecting:
             found, of = each.meaning.fields, str(each.writer)
             if each.meaning.what != LINK_DOWN or not says_down(found.text):
                 continue
-            down = self._links.lost(found, of)
+            down = self._links.lost(found, of) or again_and_again(self._links.flaps(found, of))
             if down is not None:
                 if down.number != each.line:
                     each.line, each.stamp = down.number, self._stamps.get(down.number)
@@ -316,7 +342,12 @@ class Collecting:
         label, own = self._unmarked(candidate)
         if says_nothing(own):
             return
-        meaning = self._meaning(own)
+        found = self._meanings.of(own)
+        if found is not None and self.part.mark is Mark.NONE:
+            take(self._collector, own, found)
+        # Which way a rank goes is read as what introduces it.
+        is_way = found and found.setting and found.setting.word in OF_THE_WAY
+        meaning = None if is_way else found
         self.part.benchmark.look(own.line, candidate.number)
         if meaning is None:
             self.part.benchmark.take(own.line, candidate.number, own.after, own.above)
@@ -361,12 +392,6 @@ class Collecting:
             blocks.take(each.removesuffix(b"\r"))
         if blocks.label.mark is Mark.BLOCK:
             self._block = blocks.label
-
-    def _meaning(self, own: Candidate) -> Meaning | None:
-        found = self._meanings.of(own)
-        # Which way a rank goes is read as what introduces it.
-        is_way = found and found.setting and found.setting.word in OF_THE_WAY
-        return None if is_way else found
 
     def _writer(self, label: Label | None, text: str) -> Writer:
         of_launcher = labelled(label) if label else NOBODY

@@ -256,8 +256,13 @@ class Story:
     @property
     def is_other(self) -> bool:
         """A program failed, and nothing says that RDMA did, or may have."""
-        unsure = self.first or self.not_understood or self.is_stuck or self.silent
+        unsure = self.first or self.not_understood or self.is_stuck or self.silent or self.unread
         return self.other is not None and not (unsure or self.is_proven)
+
+    @property
+    def unread(self) -> tuple[JobSource, ...]:
+        """Logs that could not be read, or not to their end: what failed may stand there."""
+        return tuple(each for each in self.sources if each.kind == "log" and each.problem)
 
     @property
     def is_stuck(self) -> bool:

@@ -7,7 +7,7 @@ src/transport/net_ib/init.cc (Using); UCX src/ucs/debug/log.c; torchrun's and mp
 import re
 from typing import Final
 
-from rdmadiag.fleet.lines import Label, Mark, split
+from rdmadiag.fleet.lines import Label, Mark
 from rdmadiag.frozen import dataclass
 
 
@@ -106,47 +106,6 @@ def named(path: str, hosts: frozenset[str]) -> Writer:
             tried = (part, part.partition(".")[0], *words, *part.split("-"), *part.split("_"))
             host = next((each for each in tried if each in hosts), None)
     return Writer(rank, host, pid)
-
-
-_SAMPLE_LINES: Final = 200
-_MOST_OF: Final = 0.8
-_NOT_HOSTS: Final = re.compile(
-    rb"^(?:warn(?:ing)?|error|info|debug|note|fatal|trace|notice|file|traceback|\w*error"
-    # calls and programs, which perror and fprintf put before what they say
-    rb"|(?:rdma|ibv|fi|ethernet|setup)_\w+|r(?:bind|connect|listen|accept|poll|send|recv)"
-    rb"|libibverbs|libfabric|udaddy|u?cmatose|mckey|rping|rdmadiag|\w+_pingpong|perftest|ib_\w+_(?:bw|lat))$",
-    re.IGNORECASE,
-)
-
-
-def marking(sample: bytes) -> Mark:
-    """How a launcher has marked the lines of a text, from its beginning.
-
-    A word and a colon stand before many lines that no launcher has marked: nearly all must have
-    one, and the same few.
-    """
-    lines = [each.removesuffix(b"\r") for each in sample.split(b"\n") if each.strip()]
-    lines = lines[:_SAMPLE_LINES]
-    found: dict[Mark, list[str]] = {}
-    for line in lines:
-        label, _ = split(line)
-        if label.mark is not Mark.NONE and not _NOT_HOSTS.match(label.text.encode()):
-            found.setdefault(label.mark, []).append(label.text)
-    for mark in (Mark.POD, Mark.TASK, Mark.NODE):
-        texts = found.get(mark, ())
-        if len(texts) >= _MOST_OF * len(lines) and texts:
-            if mark is Mark.NODE and len(set(texts)) > max(1, len(texts) // 2):
-                continue
-            return mark
-    return Mark.NONE
-
-
-def unmarked(line: bytes, mark: Mark) -> tuple[Label | None, bytes]:
-    """The label, where the text is marked so, and what stands behind it."""
-    if mark is Mark.NONE:
-        return None, line
-    label, rest = split(line)
-    return (label, rest) if label.mark is mark else (None, line)
 
 
 # --- who is who -----------------------------------------------------------------------------

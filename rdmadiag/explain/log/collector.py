@@ -50,6 +50,7 @@ from rdmadiag.explain.log.ranking.evidence import (
     weigh,
     with_observed,
 )
+from rdmadiag.explain.log.ranking.excluded import of_limits, of_modules
 from rdmadiag.explain.log.ranking.first_causes import (
     of_crashes,
     of_flaps,
@@ -364,13 +365,22 @@ class Collector:
         else:
             self._dropped += 1
 
-    def account(self, lines: int, size: int, model: "Model | None" = None) -> Account:
-        """All of it, in order; `model` is what was learned of causes, else the package's."""
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Of what was understood, in the order of their first lines."""
+        return tuple(self._groups.values())
+
+    def settle(self) -> None:
+        """Decide by all lines together which of them say of nothing that was needed."""
         self._take_benchmark()
         # NCCL takes EFA and the like by a plugin: then it has RDMA of its own switched off, too.
         if self._noted and BY_SOCKETS in self._settings:
             self._add_group(*self._noted, self._groups)
         self._pass_over_fallbacks()
+
+    def account(self, lines: int, size: int, model: "Model | None" = None) -> Account:
+        """All of it, in order; `model` is what was learned of causes, else the package's."""
+        self.settle()
         groups = in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = self.reasons.without_what_followed(with_links(merged(groups), self._links))
         apart, reason = self.reasons.apart, self.reasons.first
@@ -413,6 +423,8 @@ class Collector:
         of_listings(groups, is_active=PORT_ACTIVE in self._settings)
         of_lost_links(groups)
         of_crashes(groups)
+        of_limits(groups, self.whole)
+        of_modules(groups, self.whole)
         words = [each for each in words if each.meaning.causes]
         groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
         of = {kind: tuple(failure_of(g) for g in groups if g.meaning.kind is kind) for kind in Kind}

@@ -13,6 +13,7 @@ from rdmadiag.explain.log.recognition.links import (
     Down,
     Links,
     Other,
+    again_and_again,
     first_followed,
     is_often,
     says_down,
@@ -61,7 +62,9 @@ def _down(group: Group, others: Iterable[Other], links: Links) -> Down | None:
     """What counts of a link that went down; None: nothing does."""
     found, several = group.meaning.fields, tuple(others)
     downs = [
-        links.lost(found, of) or first_followed(links.flaps(found, of), several)
+        links.lost(found, of)
+        or first_followed(links.flaps(found, of), several)
+        or again_and_again(links.flaps(found, of))
         for of in group.speakers or ("",)
     ]
     return min((each for each in downs if each), key=lambda each: each.number, default=None)

@@ -36,7 +36,7 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             continue
         meaning = meanings.of(each)
         if meaning is not None:
-            _take(collector, each, meaning)
+            take(collector, each, meaning)
         elif (
             not collector.benchmark.take(each.line, each.number, each.after, each.above)
             and tries
@@ -58,7 +58,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
     return collector
 
 
-def _take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
+def take(collector: Collector, candidate: Candidate, meaning: Meaning) -> None:
+    """A line that means something, for the account of its log."""
     if is_of_a_link(meaning.word):  # with its own numbers: each time of each link counts
         meaning = replace(meaning, fields=fields(candidate.line.decode("utf-8", "replace")))
     if meaning.kind is not Kind.NOTE and meaning.setting is None:

@@ -26,7 +26,10 @@ def shown(text: str) -> Iterator[Shown]:
     from rdmadiag.explain.pasted.opensm import of_opensm
     from rdmadiag.explain.pasted.peers import of_peers
     from rdmadiag.explain.pasted.ports import of_ports
+    from rdmadiag.explain.pasted.services import of_services
+    from rdmadiag.explain.pasted.two_hosts import of_two_hosts
     from rdmadiag.explain.pasted.ways import of_ways
+    from rdmadiag.explain.pasted.windows import of_windows
 
     several = parts(text)
     hosts = {line: part.host for part in several for line in part.lines}
@@ -39,6 +42,7 @@ def shown(text: str) -> Iterator[Shown]:
         of_macs(several),
         of_libraries(several),
         of_names(several),
+        of_two_hosts(several),
         of_peers(several),
         of_ports(several),
         of_gids(several),
@@ -48,6 +52,8 @@ def shown(text: str) -> Iterator[Shown]:
         of_beegfs(several),
         of_opensm(several),
         of_accelerators(several),
+        of_services(several),
+        of_windows(several),
     ):
         if each.causes[0] == "netdev-in-other-netns" and "provider-release" in first:
             continue  # no device is opened, wherever its netdev is

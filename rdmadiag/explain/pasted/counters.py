@@ -83,6 +83,8 @@ def of_counters(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("pause-storm", "slow-path"), each.line)
     lines = (line.text for part in several for line in part.lines)
     has_infiniband = any(map(_OF_INFINIBAND.search, lines))
+    if not has_infiniband:
+        yield from _of_priorities(several, read)
     yield from _of_rises(read, has_infiniband=has_infiniband)
     if not has_infiniband:
         yield from _of_one_priority(read)
@@ -104,6 +106,19 @@ def _of_one_priority(read: Mapping[tuple[str, str, str], _Read]) -> Iterator[Sho
         if found and each.last >= LOSSY and len(of) > 1 and only == [found[1]]:
             causes = ("traffic-not-lossless", "slow-path")
             yield Shown(causes, each.line, False, if_unanswered=True)
+
+
+def _of_priorities(
+    several: Sequence[Part], read: Mapping[tuple[str, str, str], _Read]
+) -> Iterator[Shown]:
+    """mlnx_qos of a host with PFC for no priority, where one has discarded much."""
+    without = {p.host for p in several for line in p.lines if _NO_PRIORITY.match(line.text)}
+    for (host, _, name), each in read.items():
+        if host in without and _OF_A_PRIORITY.fullmatch(name) and each.last >= LOSSY:
+            yield Shown(("traffic-not-lossless", "slow-path"), each.line, False)
+
+
+_NO_PRIORITY: Final = late(r"\s*enabled(?:\s+0){8}\s*$")
 
 
 def _of_a_fabric(several: Sequence[Part]) -> Iterator[Shown]:

@@ -47,6 +47,7 @@ def of_gids(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("no-usable-gid", "gid-does-not-route"), rows[-1].line, whole)
     yield from _of_macs(several)
     yield from _of_global_routes(several)
+    yield from _of_routed(several, tables)
     for part in several:
         yield from _of_both_ends(part)
     if hosts_of(several) > 1:
@@ -60,15 +61,45 @@ def _of_global_routes(several: Sequence[Part]) -> Iterator[Shown]:
     on_ethernet = any(map(_OF_ETHERNET.search, texts)) and not any(
         map(_OF_INFINIBAND.search, texts)
     )
-    for line in lines if on_ethernet and any(map(_INVALID.search, texts)) else ():
+    is_refused = any(map(_INVALID.search, texts)) and any(map(_TO_RTR.search, texts))
+    for line in lines if on_ethernet and is_refused else ():
         if _NOT_GLOBAL.search(line.text):
             yield Shown(("no-gid-given",), line)
 
 
-_OF_ETHERNET: Final = late(r"\blink_layer: Ethernet\b")
+_OF_ETHERNET: Final = late(r"\blink_layer:\s+Ethernet\b")
 _OF_INFINIBAND: Final = late(r"(?i:\blink[_ ]layer\W{1,10}InfiniBand\b)")
 _INVALID: Final = late(r"\bInvalid argument\b|\bEINVAL\b|\bInvalidInput\b")
-_NOT_GLOBAL: Final = late(r"\bRTR\b.*\bis_global\W{1,3}(?:0|false)\b")
+_NOT_GLOBAL: Final = late(r"\bis_global\W{1,3}(?:0|[Ff]alse)\b")
+_TO_RTR: Final = late(r"\bRTR\b")
+
+
+def _of_routed(
+    several: Sequence[Part], tables: dict[tuple[str, str], list[_Gid]]
+) -> Iterator[Shown]:
+    """perftest with a row of RoCE v1, which no router passes on, and a peer in another subnet."""
+    for part in several:
+        device, index, gids = "", None, list[IPv6Address]()
+        for line in part.lines:
+            if found := _DEVICE.search(line.text):
+                device = found[1]
+            elif found := _INDEX.match(line.text):
+                index = int(found[1])
+            elif row := _OF_AN_END.match(line.text):
+                numbers = [int(each) for each in row[1].split(":")]
+                if max(numbers) < 256:
+                    gids.append(IPv6Address(bytes(numbers)))
+        rows = tables.get((part.host, device), ())
+        used = next((row for row in rows if row.row == index and row.version == "v1"), None)
+        if used and len(gids) == 2 and all(each.ipv4_mapped for each in gids):
+            here, there = (each.packed[:15] for each in gids)
+            if here != there and any(_FAILED.match(line.text) for line in part.lines):
+                causes = ("gid-does-not-route", "gid-index-or-family", "no-path")
+                yield Shown(causes, used.line)
+
+
+_DEVICE: Final = late(r"\bDevice +: (\S+)\s*$")
+_INDEX: Final = late(r"\s*GID index +: (\d+)\s*$")
 
 
 def _tables(several: Sequence[Part]) -> dict[tuple[str, str], list[_Gid]]:

@@ -27,8 +27,12 @@ _IB: Final = late(r"\bgrep\b.*\bib_?(?=['\"|) ]|$)")
 _RDMA: Final = late(r"\bgrep\b.*\brdma_?(?=['\"|) ]|$)")
 _OFF: Final = late(r"\s*cmode \S+ value false\b")
 _MODULE_HOT: Final = late(r"Temperature \[C\]\s*: (\d+) \[-?\d+\.\.(\d+)\]")
-_NVM_OFF: Final = late(r"\s*support_rdma\s*[=:]\s*(?:False|disabled?|0)\s*$", re.IGNORECASE)
-"""Of Broadcom's niccli: a setting of the adapter."""
+_NVM_OFF: Final = late(
+    r"\s*support_rdma\s*[=:]\s*(?:False|disabled?|0)\s*$"
+    r"|\s*(?:\*\s*)?ROCE_CONTROL\s+(?:\S+\s+)?ROCE_DISABLE\(1\)",
+    re.IGNORECASE,
+)
+"""Of Broadcom's niccli and of mlxconfig: a setting of the adapter."""
 _NO_ATS: Final = late(r"\s*ATSCtl:\s+Enable-")
 _WITH_GPU: Final = late(r"/GDRDMA\b|--use_(?:cuda|rocm)\b")
 _SMALL_READS: Final = late(r"\s*(?:DevCtl:\s+)?MaxPayload \d+ bytes, MaxReadReq 128 bytes\s*$")
@@ -79,9 +83,16 @@ _LINES: Final = (
 )
 """What a line by itself shows: the causes, and whether it is certain."""
 _EXCLUSIVE: Final = late(r"\s*netns exclusive\b")
+_NO_DEVICES: Final = late(r"\s*No (?:IB|RDMA) devices? found")
+_NODE: Final = late(r"\buverbs\d+\b")
+"""Of a container that has the node of a device, whose device is of another namespace."""
 _IN_ANOTHER: Final = late(r"\bip netns exec \S+ rdma (?:dev|link)\b")
 _PKEY: Final = late(r"\s*0x([0-9a-f]{4})\s*$")
 _CHILD: Final = late(r"\s*(?:\d+: )?\w+\.([0-9a-f]{4})@\w+:? ")
+_PARENT_UP: Final = late(r"(ib\w*)\s+UP\s")
+_JOIN_FAILED: Final = late(r"\bmulticast join failed for ")
+_CHILD_DOWN: Final = late(r"\w+\.[0-9a-f]{4}@(ib\w*)\s+DOWN\s+\d")
+"""Of ip(8) -brief: one with an address, so that somebody wants it up."""
 HALF: Final = 0.5  # of the bandwidth that the adapter is capable of
 QUARTER: Final = 0.26  # two generations
 MEMBERSHIP: Final = 0x7FFF  # of a P_Key without the bit of full membership
@@ -195,16 +206,27 @@ _NO_CONTEXT: Final = late(r"\(struct ibv_context \*\) (?:0x0|NULL)\b")
 _NOT_ALLOWED: Final = late(r"^\$\d+ = 13$|\bEACCES\b|\bPermission denied\b")
 
 
+_MLX: Final = late(r"\bgrep\b.*\bmlx5?_?(?=['\"|) ]|$)")
+_EMPTY: Final = late(r"\s*-{6,}\s+-{6,}\s*$|\s*No (?:IB|RDMA) devices? found")
+"""ibv_devices and ibv_devinfo, without any."""
+_NO_CHANNEL: Final = late(r"\brdma_create_event_channel\b.*\bNo such (?:device|file)")
+
+
 def _of_modules(several: Sequence[Part]) -> Iterator[Shown]:
+    has_none = any(_EMPTY.match(part.lines[-1].text) for part in several if part.lines)
+    no_channel = any(_NO_CHANNEL.search(line.text) for part in several for line in part.lines)
     for part in several:
         if not _LSMOD.search(part.command):
             continue
         names = {line.text.split()[0] for line in part.lines if line.text.split()}
         core = next((line for line in part.lines if line.text.startswith("ib_core ")), None)
+        driver = next((line for line in part.lines if line.text.startswith("mlx5_core ")), None)
         if core and _IB.search(part.command) and "ib_uverbs" not in names:
             yield Shown(("ib-uverbs-not-loaded", "uverbs-node-missing"), core)
         elif core and _RDMA.search(part.command) and not _lists(part, "rdma_ucm"):
-            yield Shown(("rdma-ucm-not-loaded",), core, False)
+            yield Shown(("rdma-ucm-not-loaded",), core, no_channel)
+        elif driver and _MLX.search(part.command) and not _lists(part, "mlx5_ib"):
+            yield Shown(("kernel-module-missing", "no-rdma-device"), driver, has_none)
         for module, causes in MODULES.items():
             if module in part.command and not any(module in name for name in names):
                 number = part.lines[0].number - 1 if part.lines else 1
@@ -218,6 +240,8 @@ def _lists(part: Part, module: str) -> bool:
 def _of_filters(several: Sequence[Part]) -> Iterator[Shown]:
     """A rule that drops RoCE, and one of all UDP whose packets have become more."""
     yield from _of_ufw(several)
+    yield from _of_firewalld(several)
+    yield from _of_prohibited(several)
     seen: dict[str, str] = {}
     for part in several:
         for line in part.lines:
@@ -253,6 +277,46 @@ def _of_ufw(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("roce-port-dropped", "firewall"), status, False, if_unanswered=True)
 
 
+def _of_firewalld(several: Sequence[Part]) -> Iterator[Shown]:
+    """firewall-cmd(1) --list-all, of a zone that lets in neither UDP 4791 nor all, on hosts of soft
+    RoCE alone.
+    """
+    texts = [text for part in several for text in (part.command, *(e.text for e in part.lines))]
+    if not any(map(_SOFT_ROCE.search, texts)) or any(map(_ADAPTER.search, texts)):
+        return
+    for part in several:
+        rows = {found[1]: found[2] for e in part.lines if (found := _OF_A_ZONE.match(e.text))}
+        zone = next((line for line in part.lines if _ZONE.match(line.text)), None)
+        if zone is None or rows.get("target") not in ("default", "%%REJECT%%", "DROP"):
+            continue
+        ports = [each.replace("-", ":") for each in rows.get("ports", "").split()]
+        others = rows.get("protocols", ""), rows.get("rich rules", "")
+        if "ports" in rows and not any((*map(_may_be_of_roce, ports), *others)):
+            yield Shown(("roce-port-dropped", "firewall"), zone, False, if_unanswered=True)
+
+
+_ZONE: Final = late(r"\w[\w-]* \((?:default, )?active(?:, default)?\)\s*$")
+_OF_A_ZONE: Final = late(r"  (target|ports|protocols|rich rules): ?(.*?)\s*$")
+
+
+def _of_prohibited(several: Sequence[Part]) -> Iterator[Shown]:
+    """tcpdump(8): a host answers packets of RoCE with an ICMP that a filter forbids them."""
+    lines = [line for part in several for line in part.lines]
+    to = {found[1] for line in lines if (found := _TO_ROCE.search(line.text))}
+    for line in lines:
+        found = _PROHIBITED.search(line.text)
+        if found and (found[1] or found[2]) in to:
+            yield Shown(("roce-port-dropped", "firewall-rejects"), line)
+            return
+
+
+_TO_ROCE: Final = late(rf" > ((?:\d+\.){{3}}\d+)\.{ROCE_V2_PORT}: UDP\b")
+_PROHIBITED: Final = late(
+    r"\bIP ((?:\d+\.){3}\d+) > \S+: ICMP (?:host|net) \S+ unreachable - admin prohibited"
+    r"|\bIP ((?:\d+\.){3}\d+) > \S+: ICMP \S+ udp port 4791 unreachable"
+)
+
+
 def _may_be_of_roce(to: str) -> bool:
     """Whether a row of ufw may let in UDP of port 4791: one without ports is of all, or a name."""
     found = _UFW_PORTS.match(to)
@@ -266,8 +330,11 @@ def _may_be_of_roce(to: str) -> bool:
 
 
 def _of_namespaces(several: Sequence[Part]) -> Iterator[Shown]:
-    rows = [line for part in several for line in part.lines if _EXCLUSIVE.match(line.text)]
-    if rows and any(_IN_ANOTHER.search(part.command) and part.lines for part in several):
+    lines = [line for part in several for line in part.lines]
+    rows = [line for line in lines if _EXCLUSIVE.match(line.text)]
+    in_another = any(_IN_ANOTHER.search(part.command) and part.lines for part in several)
+    has_none = any(_NO_DEVICES.match(line.text) for line in lines)
+    if rows and (in_another or (has_none and any(_NODE.search(line.text) for line in lines))):
         yield Shown(("device-in-other-netns", "device-absent"), rows[0])
 
 
@@ -283,6 +350,19 @@ def _of_partitions(several: Sequence[Part]) -> Iterator[Shown]:
             found = _CHILD.match(line.text)
             keys = of.get(part.host)
             if found and keys and int(found[1], 16) & MEMBERSHIP not in keys:
+                yield Shown(("pkey-index", "multicast-refused"), line)
+    yield from _of_children(several)
+
+
+def _of_children(several: Sequence[Part]) -> Iterator[Shown]:
+    """A child of IPoIB that is down where its parent is up."""
+    if any(_JOIN_FAILED.search(line.text) for part in several for line in part.lines):
+        return  # which says more
+    for part in several:
+        up = {found[1] for line in part.lines if (found := _PARENT_UP.match(line.text))}
+        for line in part.lines:
+            found = _CHILD_DOWN.match(line.text)
+            if found and found[1] in up:
                 yield Shown(("pkey-index", "multicast-refused"), line)
 
 

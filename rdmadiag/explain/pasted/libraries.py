@@ -45,6 +45,7 @@ def of_libraries(several: Sequence[Part]) -> Iterator[Shown]:
         if other and any(_NO_DEVICE.match(line.text) for line in part.lines):
             yield Shown(("provider-release", "provider-missing", "abi-mismatch"), other[0])
     yield from _of_providers(several)
+    yield from _of_a_plugin(several)
     yield from _of_components(several)
 
 
@@ -61,6 +62,23 @@ def _of_providers(several: Sequence[Part]) -> Iterator[Shown]:
             if found and found[1] in listed:
                 yield Shown(("provider-missing", "library-mismatch"), line, False)
                 return
+
+
+def _of_a_plugin(several: Sequence[Part]) -> Iterator[Shown]:
+    """An Elastic Fabric Adapter, which NCCL takes by a plugin alone, and NCCL without one."""
+    lines = [line for part in several for line in part.lines]
+    texts = [line.text for line in lines]
+    if any(map(_EFA.match, texts)) and any(map(_BY_SOCKETS.search, texts)):
+        for line in lines:
+            if _NO_PLUGIN.search(line.text):
+                yield Shown(("network-plugin-missing", "library-mismatch"), line)
+                return
+
+
+_EFA: Final = late(r"\s*provider: efa\s*$|\s*(?:rdmap\d+s\d+|efa_\d+)\s+[0-9a-f]{16}\s*$")
+"""Of fi_info, and of ibv_devices."""
+_NO_PLUGIN: Final = late(r"\bNET/Plugin ?: (?:No plugin found|Could not find:?) .*libnccl-net\.so")
+_BY_SOCKETS: Final = late(r"\bNCCL INFO Using network Socket\b|\bNET/IB : No device found\b")
 
 
 def _of_components(several: Sequence[Part]) -> Iterator[Shown]:

@@ -20,6 +20,10 @@ _UP_TO: Final = late(r"\s*Speed: Up to (\d+) Gb/s")
 _DEVICE: Final = late(r"\s*hca_id:\s*(rdma_en\d+)")
 _DOWN: Final = late(r"\s*state:\s+PORT_DOWN\b")
 _NAMES: Final = late(r"\"(rdma_en\d+)\"")
+_CHIP: Final = late(r"(?:\s*Chip: )?Apple M[1-4]\s*$")
+"""A Mac's, whose ports are of Thunderbolt 4 at most; those of M4 Pro, M4 Max and M5 are of 5."""
+_NO_DEVICE: Final = late(r"\s*-{6,}\s+-{6,}\s*$")
+"""The head of ibv_devices."""
 FASTEST_4: Final = 40  # Gb/s of Thunderbolt 4
 
 
@@ -35,6 +39,7 @@ def of_macs(several: Sequence[Part]) -> Iterator[Shown]:
         return
     for part in several:
         yield from _of_a_command(part)
+    yield from _of_chips(several)
     yield from _of_ports(several)
 
 
@@ -54,6 +59,18 @@ def _of_a_command(part: Part) -> Iterator[Shown]:
         if _MEMBER.match(line.text):
             yield Shown(("port-in-bridge", "no-ipv4-gid"), line)
             break
+
+
+def _of_chips(several: Sequence[Part]) -> Iterator[Shown]:
+    """No device is listed on a Mac of a kind that has none."""
+    has_none = any(
+        "ibv_devices" in part.command and part.lines[-1:] and _NO_DEVICE.match(part.lines[-1].text)
+        for part in several
+    )
+    for line in (line for part in several for line in part.lines) if has_none else ():
+        if _CHIP.match(line.text):
+            yield Shown(("thunderbolt-4", "no-rdma-device"), line, platform="darwin")
+            return
 
 
 def _of_ports(several: Sequence[Part]) -> Iterator[Shown]:

@@ -9,7 +9,7 @@ from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
 _WHOLE: Final = late(
-    r"(?:sudo )?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?"
+    r"(?:sudo |srun (?:-\S+ )*)?(?:ibv_devices|ibdev2netdev|rdma link(?: show)?|rdma dev(?: show)?"
     r"|ibv_devinfo \| e?grep (?:-\w )?['\"]?hca_id(?:\\?\|state)?['\"]?)$"
     r"|(?P<alone>(?:srun (?:\S+ )*)?ibstat -l)$"
 )
@@ -20,7 +20,7 @@ _LISTED: Final = late(
 _ID: Final = late(r"\s*hca_id:\s*([a-z]\w*)\s*$")
 _ALONE: Final = late(r"\s*([a-z]\w*)\s*$")
 _NAMES: Final = late(
-    r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA|UCX_NET_DEVICES)=[\"']?[=]?([\w:,.-]+)"
+    r"(?:.*[\s:])?(?:export )?(?:NCCL_IB_HCA(?:=| set to )|UCX_NET_DEVICES=)[\"']?[=]?([\w:,.-]+)"
 )
 _OF_VERBS: Final = late(r"(?:mlx\d_|bnxt_re|irdma|rocep|ibp|roceo|hns_|erdma_|rxe|siw)\w*$")
 _STATE: Final = late(r"\s*(?:link )?([a-z]\w*)(?: port \d+ ==> \S+ \((\w+)\)|/\d+ state (\w+) )")

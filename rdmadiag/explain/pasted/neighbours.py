@@ -18,6 +18,7 @@ _REPLY: Final = late(
 )
 _NEIGHBOUR: Final = late(rf"\s*{_IPV4} (?:dev \S+ )?lladdr ([0-9a-f:]{{17,59}})\b")
 _BRIEF: Final = late(r"(\w\S*)\s+(?:UP|UNKNOWN)\s+(\d.*)$")
+_FAILED: Final = late(r" (?:FAILED|INCOMPLETE)\b")
 _LISTED: Final = late(rf"{_IPV4}/\d+")
 
 
@@ -49,7 +50,7 @@ def _of_one_answer(several: Sequence[Part]) -> Iterator[Shown]:
     of: dict[str, str] = {}
     for part in several:
         for line in part.lines:
-            if not (found := _NEIGHBOUR.match(line.text)):
+            if not (found := _NEIGHBOUR.match(line.text)) or _FAILED.search(line.text):
                 continue
             other = of.setdefault(found[2], found[1])
             here, there = on.get(found[1]), on.get(other)

@@ -1,4 +1,4 @@
-"""Ports that a log of opensm(8) has lost again and again."""
+"""Ports that a log of opensm(8), or of UFM, has lost again and again."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,6 +10,9 @@ _REMOVED: Final = late(
     r"(\w{3} [\d ]\d) (\d\d):(\d\d):.*\bdrop_mgr_remove_port: Removed port with "
     r"GUID:(0x[0-9a-fA-F]{1,16}) "
 )
+_OF_UFM: Final = late(
+    r"\d{4}-\d\d-(\d\d) (\d\d):(\d\d):.* Link \[Source (\w+) TO (?:Dest )?\w+\]: Link went down\b"
+)
 SOON: Final = 60  # minutes; a host that is started anew is removed once
 
 
@@ -18,7 +21,7 @@ def of_opensm(several: Sequence[Part]) -> Iterator[Shown]:
     seen: dict[tuple[str, str], int] = {}
     for part in several:
         for line in part.lines:
-            if found := _REMOVED.match(line.text):
+            if found := _REMOVED.match(line.text) or _OF_UFM.match(line.text):
                 day, hour, minute, port = found.groups()
                 now = 60 * int(hour) + int(minute)
                 before = seen.get((day, port))

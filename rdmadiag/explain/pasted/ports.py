@@ -24,8 +24,8 @@ _MAPS: Final = late(r"(\S+) port (\d+) ==> (\S+) \((Up|Down)\)\s*$")
 _SECOND: Final = late(r"f[1-9](?:np\d+)?$|np[1-9]$|d1$")
 """A netdev of the second port of a card: often without a cable."""
 _TRANSPORT: Final = late(r"\s*transport:\s+(iWARP|InfiniBand) \(\d\)\s*$")
-_NAMED: Final = late(r"(?:\d+/\d+: )?link (iw|roce|ib)p\d+s\d\S*/\d+ ")
-"""Of 60-rdma-persistent-naming.rules."""
+_NAMED: Final = late(r"(?:\d+/\d+: )?link (?:(iw|roce|ib)p\d+s\d\S*|(mlx5)_\w+)/\d+ ")
+"""Of 60-rdma-persistent-naming.rules; and the kernel's name of what is never iWARP."""
 _HEADS: Final = late(
     r"\W{0,3}(?:the )?(?:server|client|peer|remote|other (?:host|node|end|side|machine))\b"
     r".{0,20}:\s*$",
@@ -63,6 +63,10 @@ _DOWN: Final = late(r"\s*State: Down\s*$|\s*state:\s+PORT_DOWN\b")
 MOST: Final = 3  # of several ports that are up, of which one is not
 
 
+_STATUS: Final = late(r"Infiniband device '\S+' port (\d+) status")
+"""Of ibstatus."""
+
+
 class Field(NamedTuple):
     """What a line says of a port."""
 
@@ -76,6 +80,7 @@ class _Port:
 
     host: str
     kind: str = ""  # of the adapter
+    number: str = ""  # of the port
     state: Field | None = None
     physical_state: Field | None = None
     link_layer: Field | None = None
@@ -101,6 +106,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     """What they show, the surest first."""
     listed = list(_listed(several))
     yield from _of_types(several, listed)
+    yield from _of_layers(listed)
     yield from _of_mtus(listed)
     yield from _of_two_mtus(several)
     yield from _of_guids(several)
@@ -118,6 +124,7 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_netdevs(several)
     yield from _of_modes(several)
     yield from _of_one_that_is_down(several)
+    yield from _of_siblings(listed)
     yield from _of_interfaces(several)
     yield from _of_sysfs(several)
 
@@ -133,7 +140,8 @@ def _listed(several: Sequence[Part]) -> Iterator[_Port]:
                 if port.state or port.active_mtu:
                     yield port
                 kind = "" if _DEVICE.match(line.text) else kind
-                port = _Port(part.host, kind)
+                at = _PORT.match(line.text) or _STATUS.match(line.text)
+                port = _Port(part.host, kind, at[1] if at else "")
             name = "physical_state" if name == "phys_state" else name
             if name == "ca_type":
                 port.kind = kind = value
@@ -174,6 +182,8 @@ def _of_two_mtus(several: Sequence[Part]) -> Iterator[Shown]:
     seen: dict[str, tuple[str, str]] = {}
     for part in several:
         command = part.command.partition("|")[0].strip()
+        if any(_DOWN.match(line.text) for line in part.lines):
+            continue  # what it will be is not known
         rows = ((line, _MTU.match(line.text)) for line in part.lines)
         line, found = next((each for each in rows if each[1]), (None, None))
         if line is None or found is None or not command.startswith("ibv_devinfo -d"):
@@ -219,14 +229,15 @@ def _of_links(several: Sequence[Part]) -> Iterator[Shown]:
     kinds: dict[tuple[str, str], tuple[str, Line]] = {}
     heading = ""
     for part in several:
-        rows = [(found[1], line) for line in part.lines if (found := _NAMED.match(line.text))]
+        named = ((line, _NAMED.match(line.text)) for line in part.lines)
+        rows = [(found[1] or found[2], line) for line, found in named if found]
         is_list = part.command in ("rdma link", "rdma link show")
         if is_list and len({kind for kind, _ in rows}) == 1:
             kinds[part.host, heading] = rows[0]
         elif is_list:
             return
         heading = next((e.text for e in part.lines[-1:] if _HEADS.match(e.text)), heading)
-    if {kind for kind, _ in kinds.values()} == {"iw", "roce"}:
+    if {kind for kind, _ in kinds.values()} in ({"iw", "roce"}, {"iw", "mlx5"}):
         yield Shown(("link-layers-differ", "no-path"), dict(kinds.values())["iw"])
 
 
@@ -260,8 +271,38 @@ def _of_types(several: Sequence[Part], listed: Sequence[_Port]) -> Iterator[Show
         for line in part.lines:
             found = _TYPE.match(line.text)
             other = {"ETH": "InfiniBand", "IB": "Ethernet"}[found[1]] if found else ""
-            if found and part.host in down and other in layers:
+            is_for_other = found and found[1] == "ETH" and not layers and _sold_for_ib(part)
+            if found and part.host in down and (other in layers or is_for_other):
                 yield Shown(("port-type-other", "port-down"), line)
+
+
+def _sold_for_ib(part: Part) -> bool:
+    """Whether somebody asks for the types of an adapter that its description calls one of
+    InfiniBand first.
+    """
+    asks = "LINK_TYPE" in part.command
+    return asks and any(_DESCRIBED.match(line.text) for line in part.lines)
+
+
+_DESCRIBED: Final = late(r"Description: .*?\b(?:[EHFNQ]DR|NDR200|XDR)\w* IB\b")
+
+
+def _of_layers(listed: Sequence[_Port]) -> Iterator[Shown]:
+    """One port each of two hosts, one of Ethernet and one of InfiniBand: the former has no link,
+    and the latter has none or is beside it as it should be.
+    """
+    ports = {each.host: each for each in listed if each.host and each.layer}
+    if len(ports) != 2 or len(listed) != len(ports):
+        return
+    of = {each.layer: each for each in ports.values()}
+    ethernet, infiniband = of.get("Ethernet"), of.get("InfiniBand")
+    if ethernet and infiniband and ethernet.link_layer and not ethernet.is_active:
+        yield Shown(("port-type-other", "link-layers-differ"), ethernet.link_layer.line)
+
+
+_OPA_STATE: Final = late(r"\s*PortState:\s+Init \(LinkUp\)\s*$")
+"""Of opainfo(1)."""
+_OPA_DOWN: Final = late(r"\s*PortState:\s+Down \(")
 
 
 def _of_netdevs(several: Sequence[Part]) -> Iterator[Shown]:
@@ -292,6 +333,35 @@ def _of_one_that_is_down(several: Sequence[Part]) -> Iterator[Shown]:
             yield Shown(("port-down", "link-lost", "cable-or-module"), first[0], False)
 
 
+def _of_siblings(listed: Sequence[_Port]) -> Iterator[Shown]:
+    """One of many ports of a host of InfiniBand, each the only one of its adapter, that is down or
+    slower than all others.
+    """
+    of: dict[str, list[_Port]] = {}
+    for each in listed:
+        if each.layer == "InfiniBand" and each.number == "1":
+            of.setdefault(each.host, []).append(each)
+    for ports in of.values():
+        down = [each for each in ports if not each.is_active]
+        up = [each.rate for each in ports if each.is_active and each.rate]
+        if len(down) == 1 and len(ports) > MOST and (state := down[0].state):
+            yield Shown(("port-down", "link-lost", "cable-or-module"), state.line, False)
+        rates = Counter(each.value for each in up)
+        rare = [each for each in up if rates[each.value] == 1]
+        if len(rates) == 2 and len(rare) == 1 and len(up) > MOST:
+            usual = rates.most_common(1)[0][0]
+            if _gigabits(rare[0].value) < _gigabits(usual):
+                yield Shown(("cable-or-module", "slow-path"), rare[0].line, False)
+
+
+def _gigabits(rate: str) -> float:
+    found = _NUMBER.match(rate)
+    return float(found[0]) if found else 0.0
+
+
+_NUMBER: Final = late(r"\d+(?:\.\d+)?")
+
+
 def _of_interfaces(several: Sequence[Part]) -> Iterator[Shown]:
     """A netdev of a device that somebody has asked for, and that nobody brought up."""
     lines = [line for part in several for line in part.lines]
@@ -303,10 +373,13 @@ def _of_interfaces(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_sysfs(several: Sequence[Part]) -> Iterator[Shown]:
-    """The files `state` of ports, and a port of a switch that iblinkinfo lists as disabled."""
+    """The files `state` of ports, a port of Omni-Path, and a port of a switch that iblinkinfo lists
+    as disabled.
+    """
     for part in several:
         for line in part.lines:
-            if "/ports/" in part.command and line.text.strip() == "2: INIT":
+            is_init = "/ports/" in part.command and line.text.strip() == "2: INIT"
+            if is_init or _OPA_STATE.match(line.text):
                 yield Shown(("no-subnet-manager", "port-down"), line)
-            elif _SWITCHED_OFF.search(line.text):
+            elif _OPA_DOWN.match(line.text) or _SWITCHED_OFF.search(line.text):
                 yield Shown(("port-down", "link-lost"), line, False)

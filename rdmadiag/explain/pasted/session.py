@@ -12,23 +12,28 @@ from typing import Final, Literal, NamedTuple
 from rdmadiag.late import late
 
 LONGEST: Final = 400  # characters of a line that is looked at
+_COMMANDS: Final = (
+    r"cat|ls|lspci|lsmod|ibv?_?[a-z]\w+|ip|rdma|ethtool|devlink|mlx\w+|show_gids|rping|perfquery"
+    r"|nvidia-smi|dmesg|journalctl|systemctl|ping|sysctl|iptables|nft|tc|mst|lnetctl"
+)
 _PROMPT: Final = late(
     r"\s*(?:\([\w.-]+\) ?)?(?:"
     r"\[(?:[\w.-]+@)?(?P<bracket>[\w.-]+)[ :][^\]]{0,80}\] ?[#$]"  # of Red Hat's bash
     r"|[\w.-]+@(?P<colon>[\w.-]+):[^#$%]{0,80}[#$]"  # of Debian's
     r"|[\w.-]+@(?P<percent>[\w.-]+) \S{1,80} %"  # of zsh on a Mac
-    r"|(?:[\w.-]+@)?(?P<suse>[\w.-]+):[~/]\S{0,80}(?: #|>)"  # of SUSE's
+    r"|(?:[\w.-]+@)?(?P<suse>[\w.-]+):[~/]\S{0,80}(?: ?#|>)"  # of SUSE's
     r"|(?P<bare>\w[\w.-]*) ~(?:/\S{0,80})? %"  # of a zsh that names no user
     r"|[\w.-]+ ~(?:/\S{0,80})? >"  # of Arch's zsh and fish
-    r"|[\w.-]+@(?P<spaced>[\w.-]+) [~/]\S{0,80} [$#]"  # of Flatcar's and Gentoo's
+    r"|(?:[\w.-]+@)?(?P<spaced>[\w.-]+) [~/]\S{0,80} [$#](?= )"  # of Flatcar's and Gentoo's
+    rf"|(?P<short>[a-z][\w.-]{{1,30}}) ?[$#](?= (?:sudo )?(?:{_COMMANDS})\b)"  # whoever has set PS1
     r"|\N{HEAVY ROUND-TIPPED RIGHTWARDS ARROW} +[~/]\S{0,80}(?= )"
     r"|\$(?= \w)"
+    r"|%(?= (?:sudo )?(?:ibv_\w+|rdma_ctl|sw_vers|sysctl|ifconfig|system_profiler|ioreg|log)\b)"
     # with a bare one of root, what is no remark
-    r"|\#(?= (?:sudo|for|cat|ls|lspci|lsmod|ibv?_?[a-z]\w+|ip|rdma|ethtool|devlink|mlx\w+|show_gids"
-    r"|perfquery|nvidia-smi|dmesg|journalctl|systemctl|ping|sysctl|iptables|nft|tc|mst|lnetctl)\b))"
+    rf"|\#(?= (?:sudo|for|{_COMMANDS})\b))"
     r"(?: +(?P<command>.*))?$"
 )
-_PLACES: Final = ("bracket", "colon", "percent", "spaced", "suse", "bare")
+_PLACES: Final = ("bracket", "colon", "percent", "spaced", "suse", "bare", "short")
 _OF_A_HOST: Final = late(r"\s*(?:[=#*-]{2,}|>{1,3}) *(\w[\w.-]*):? *[=#*-]*$")
 """What a loop over hosts prints before each of them."""
 _ELSEWHERE: Final = late(

@@ -3,11 +3,13 @@
 import io
 from collections.abc import Mapping
 
+from rdmadiag.explain.job.alone import Alone
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.story import JobSource, Story
-from rdmadiag.explain.job.writers import marking, named
+from rdmadiag.explain.job.writers import named
+from rdmadiag.explain.log.line.launchers import marking
 from rdmadiag.explain.log.recognition.reader import Meanings
 from rdmadiag.sieve.lines import Sieve
 
@@ -17,9 +19,9 @@ SIEVE = Sieve(NEEDLES)
 def part_of(name: str, content: bytes, meanings: Meanings | None = None) -> Part:
     """One file; `meanings` may be of others of the same job."""
     part = Part(name, named(name, frozenset()), marking(content[: 64 << 10]))
-    collecting = Collecting(part, meanings or Meanings())
+    collecting = Collecting(part, meanings or Meanings(), Alone())
     collecting.read(SIEVE.segments(io.BytesIO(content)))
-    collecting.read_end(SIEVE.end, SIEVE.lines)
+    collecting.read_rest(SIEVE)
     part.lines, part.bytes = SIEVE.lines, SIEVE.bytes
     part.last = last_stamp(content[-(256 << 10) :])
     return part

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.job.part import last_stamp
-from rdmadiag.explain.job.writers import Writer, introduction, marking, named, writer_of
+from rdmadiag.explain.job.writers import Writer, introduction, named, writer_of
+from rdmadiag.explain.log.line.launchers import marking
 from rdmadiag.fleet.lines import Mark
 from tests.explain.job.telling import part_of
 

@@ -177,3 +177,12 @@ def test_rises_of_two_ports_are_not_those_of_one() -> None:
     rows = "ens1f0np0: rx_discards_phy +950000\n", "ens1f1np1: rx_discards_phy +0\n"
     assert first("".join(rows)) == ("slow-path", 1, False)
     assert first("".join(reversed(rows))) == ("slow-path", 2, False)
+
+
+def test_no_priority_is_paused_and_one_has_lost_much() -> None:
+    qos = f"{ON_N1}mlnx_qos -i ens5\n\tenabled     {{}}   0   0   0   0   0   0   0\n"
+    lost = f"{ON_N1}ethtool -S ens5\n     rx_prio3_bytes: 9\n     rx_prio3_discards: {{}}\n"
+    answer = ("traffic-not-lossless", 5, False)
+    assert first(qos.format(0) + lost.format(88120437)) == answer
+    assert first(qos.format(1) + lost.format(88120437)) is None
+    assert first(qos.format(0) + lost.format(12)) is None

@@ -46,3 +46,33 @@ def test_a_test_that_failed_between_gids_of_two_families() -> None:
     assert first(OF_PERFTEST.format(OF_IPV4, OF_IPV4, FAILED)) is None
     assert first(OF_PERFTEST.format(FE80, OF_IPV4, "")) is None  # it has not failed
     assert first(OF_PERFTEST.format(FE80, OF_IPV4.replace("10:", "999:"), FAILED)) is None
+
+
+SHOWN = "bnxt_re0\t1\t{row}\t0000:0000:0000:0000:0000:ffff:0a32:0115\t10.50.1.21  \tv1\tens3f0np0\n"
+RAN = """ib_write_bw -d bnxt_re0 -x 2 10.50.2.22
+ Dual-port       : OFF\t\tDevice         : bnxt_re0
+ GID index       : 2
+ local address: LID 0000 QPN 0x2c04 PSN 0x6b7f21
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:50:01:21
+ remote address: LID 0000 QPN 0x2c07 PSN 0xd1bb60
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:50:{net}:22
+ Completion with error at client
+"""
+
+
+def test_a_row_of_roce_v1_and_a_peer_behind_a_router() -> None:
+    listed, ran = f"{ON_N1}show_gids bnxt_re0\n{SHOWN}", f"{ON_N1}{RAN}"
+    answer = ("gid-does-not-route", 2, True)
+    assert first(listed.format(row=2) + ran.format(net="02")) == answer
+    assert first(listed.format(row=2) + ran.format(net="01")) is None
+    assert first(listed.format(row=3) + ran.format(net="02")) is None
+
+
+def test_a_program_that_asks_for_no_global_route_on_ethernet() -> None:
+    source = "attr.ah_attr = AHAttr(port_num=1, is_global={})\n"
+    failed = "PyverbsRDMAError: Failed to modify QP state to RTR. Errno: 22, Invalid argument\n"
+    layer = "\t\t\tlink_layer:\t\t{}\n"
+    text = source.format(0) + failed + layer.format("Ethernet")
+    assert first(text) == ("no-gid-given", 1, True)
+    assert first(text.replace("Ethernet", "InfiniBand")) is None
+    assert first(text.replace("is_global=0", "is_global=1")) is None

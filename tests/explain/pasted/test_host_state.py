@@ -229,3 +229,67 @@ def test_what_ibgda_needs_of_the_driver_of_gpus() -> None:
     failed = "transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA\n"
     assert first(failed + off) == ("gpu-peer-mapping-off", 2, True)
     assert first(off) is None
+
+
+RXE = "link rxe0/1 state ACTIVE physical_state LINK_UP netdev enp3s0\n"
+ZONE = """public (active)
+  target: {target}
+  interfaces: enp3s0
+  services: ssh
+  ports: {ports}
+  protocols: {protocols}
+  rich rules: {rules}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "is_shown"),
+    [
+        ({}, True),
+        ({"ports": "18515/tcp 4791/udp"}, False),
+        ({"ports": "4000-5000/udp"}, False),
+        ({"protocols": "udp"}, False),
+        ({"rules": 'rule family="ipv4" accept'}, False),
+        ({"target": "ACCEPT"}, False),
+    ],
+    ids=["TCP alone", "RoCE's port", "a range", "a protocol", "a rule", "all"],
+)
+def test_firewalld_that_lets_in_no_roce_where_it_passes_the_kernels_filters(
+    change: dict[str, str], is_shown: bool
+) -> None:
+    given = {"target": "default", "ports": "18515/tcp", "protocols": "", "rules": "", **change}
+    zone = ZONE.format(**given)
+    assert first(RXE + zone) == (("roce-port-dropped", 2, False) if is_shown else None)
+    assert first(RXE.replace("rxe0", "mlx5_0") + zone) is None
+
+
+def test_a_host_that_answers_packets_of_roce_with_a_prohibition() -> None:
+    sent = "14:07:31.2 IP 192.0.2.11.61440 > 192.0.2.12.{}: UDP, length 1040\n"
+    answered = (
+        "14:07:31.3 IP 192.0.2.12 > 192.0.2.11: ICMP host 192.0.2.12 unreachable - admin "
+        "prohibited filter, length 556\n"
+    )
+    assert first(sent.format(4791) + answered) == ("roce-port-dropped", 2, True)
+    assert first(sent.format(53) + answered) is None
+
+
+def test_a_container_that_has_a_node_and_no_device_where_namespaces_are_exclusive() -> None:
+    inside = "rdma_cm\nuverbs0\nNo IB devices found\n"
+    assert first(inside + "netns exclusive\n") == ("device-in-other-netns", 4, True)
+    assert first(inside + "netns shared\n") is None
+    assert first("netns exclusive\n") is None
+
+
+def test_a_partition_that_is_down_where_the_port_is_up() -> None:
+    brief = "ib0          UP    10.30.2.207/16\nib0.8001@ib0 {}    10.31.2.207/16\n"
+    assert first(brief.format("DOWN")) == ("pkey-index", 2, True)
+    assert first(brief.format("UP  ")) is None
+    assert first(brief.format("DOWN").replace(" UP ", " DOWN ")) is None
+
+
+def test_the_driver_of_an_adapter_without_its_part_of_rdma() -> None:
+    listed = f"{ON_N1}lsmod | grep mlx\nmlx5_core            1310720  0\n"
+    none = f"{ON_N1}ibv_devinfo\nNo IB devices found\n"
+    assert first(listed) == ("kernel-module-missing", 2, False)
+    assert first(none + listed) == ("kernel-module-missing", 4, True)
+    assert first(none + listed + "mlx5_ib  45056 0\n") is None

@@ -67,3 +67,14 @@ def test_an_open_mpi_without_a_component_of_rdma_that_is_far_below_the_rate_of_a
     by_tcp = slow.replace("mpirun", "mpirun --mca pml ob1 --mca btl tcp,self")
     assert first(f"{by_tcp}{asked}{COMPONENTS}{RATE}") is None
     assert first(f"{slow}{asked}{COMPONENTS}{RATE.replace('100', '1' + 320 * '0')}") is None
+
+
+def test_an_elastic_fabric_adapter_that_nccl_takes_by_no_plugin() -> None:
+    efa = "provider: efa\n    domain: rdmap16s27-rdm\n"
+    nccl = (
+        "n1:1:1 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)\n"
+        "n1:1:1 [0] NCCL INFO Using network Socket\n"
+    )
+    assert first(efa + nccl) == ("network-plugin-missing", 3, True)
+    assert first(nccl) is None
+    assert first(efa + nccl.replace("Socket", "AWS Libfabric")) is None

@@ -78,3 +78,11 @@ def test_a_table_of_a_mac_that_may_be_cut_off_is_not_certain() -> None:
     table = f"{MAC}ibv_devinfo -v\nhca_id:\trdma_en3\n\t\t\tGID[  0]:\t\tfe80::1\n"
     assert first(table) == ("no-ipv4-gid", 3, False)
     assert first(f"{table}{MAC}sw_vers\nProductName: macOS\n") == ("no-ipv4-gid", 3, True)
+
+
+def test_a_kind_of_mac_that_has_no_rdma() -> None:
+    chip = "% sysctl -n machdep.cpu.brand_string\nApple M4{}\n"
+    none = "% ibv_devices\n    device    node GUID\n    ------    ----------------\n"
+    assert first(chip.format("") + none) == ("thunderbolt-4", 2, True)
+    assert first(chip.format(" Pro") + none) is None
+    assert first(chip.format("") + none + "    rdma_en2  0001\n") is None

@@ -18,3 +18,13 @@ def test_a_host_that_is_started_anew_on_another_day_has_no_link_that_flaps() -> 
     later = REMOVED.format(9).replace("Nov 08 02:", "Nov 08 05:")
     assert first(REMOVED.format(9) + later) is None
     assert first(REMOVED.format(9) + REMOVED.format(9).replace("Nov 08", "Nov 12")) is None
+
+
+def test_a_link_that_ufm_has_seen_go_twice_within_the_hour() -> None:
+    lost = (
+        "2025-01-22 {}.417 [48] [329] WARNING [Fabric_Topology] Link [Source 98039b_19 TO "
+        "Dest 0c42a1_1]: Link went down: (Switch:ib-l07:1/19)\n"
+    )
+    twice = lost.format("03:11:08") + lost.format("03:13:44")
+    assert first(twice) == ("link-flaps", 2, False)
+    assert first(lost.format("03:11:08") + lost.format("09:13:44")) is None

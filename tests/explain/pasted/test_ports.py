@@ -1,5 +1,7 @@
 """Ports in a paste, of one host or of two."""
 
+import pytest
+
 from tests.explain.pasted.answer import ON_N1, ON_N2, first
 
 
@@ -149,3 +151,44 @@ def test_a_slow_link_is_why_the_subnet_manager_refuses_a_group() -> None:
     assert first(refused.format(-22) + slow) == ("multicast-refused", 9, True)
     elsewhere = refused.replace(ON_N1, ON_N2)
     assert first(elsewhere.format(-22) + slow) == ("cable-or-module", 9, True)
+
+
+def listing(name: str, state: str, layer: str, rate: str = "400") -> str:
+    return (
+        f"CA '{name}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: {state}\n"
+        f"\t\tRate: {rate}\n\t\tLink layer: {layer}\n"
+    )
+
+
+def test_one_port_each_of_two_hosts_of_which_one_is_of_the_other_type() -> None:
+    here = f"{ON_N1}ibstat\n{listing('ibp5s0', 'Active', 'InfiniBand')}"
+    there = f"{ON_N2}ibstat\n{listing('rocep5s0', 'Down', 'Ethernet')}"
+    assert first(here + there) == ("port-type-other", 14, True)
+    assert first(here + there.replace("Down", "Active")) is None
+    assert first(here + there + listing("ibp6s0", "Active", "InfiniBand")) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        (("Active", "Active"), None),
+        (("Active", "Down"), ("port-down", 46, False)),
+        (("Rate: 400", "Rate: 200"), ("cable-or-module", 47, False)),
+        (("Rate: 400", "Rate: 800"), None),
+    ],
+    ids=["all are alike", "one is down", "one is slower", "one is faster"],
+)
+def test_one_of_many_ports_of_a_host(
+    change: tuple[str, str], answer: tuple[str, int, bool] | None
+) -> None:
+    ports = [listing(f"mlx5_{n}", "Active", "InfiniBand") for n in range(8)]
+    ports[7] = ports[7].replace(*change)
+    assert first("".join(ports)) == answer
+    assert first("".join(ports[5:])) is None  # of three nobody knows
+
+
+def test_a_port_of_omni_path_without_a_fabric_manager() -> None:
+    opainfo = "   PortState:     {}\n   LinkSpeed      Act: 25Gb\n"
+    assert first(opainfo.format("Init (LinkUp)")) == ("no-subnet-manager", 1, True)
+    assert first(opainfo.format("Down (Offline)")) == ("port-down", 1, False)
+    assert first(opainfo.format("Active")) is None

@@ -66,6 +66,12 @@ _OF_PSM: Final = late(r"PSM\d? can't open \w+ unit: .*\(err=23\)", re.IGNORECASE
 """Of psm2_error_t 23 is PSM2_EP_DEVICE_FAILURE, whatever failed (psm2.h)."""
 
 
+_OF_CREDITS: Final = late(r"\bc: \d+, oc: \d+, rc: \d+")
+"""Of LNet's o2iblnd: credits, outstanding ones, and those that are reserved."""
+_OF_A_UNIT: Final = late(r"\b(?:HFI|hfi|nic) unit: -1\b(?!.*\berr)")
+"""Of PSM: any unit."""
+
+
 def is_of_efa(text: str) -> bool:
     """Whether the number in the line is neither an errno nor a completion status."""
     return _OF_EFA.search(text) is not None
@@ -77,7 +83,7 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
         return None
     if (found := _OF_NVSHMEM.search(text)) and int(found[1]) <= _MOST_OF_NVSHMEM:
         return None
-    if _OF_UD.search(text) or _OF_PSM.search(text):
+    if any(each.search(text) for each in (_OF_UD, _OF_PSM, _OF_CREDITS, _OF_A_UNIT)):
         return None
     if _REJECTED.search(text):
         found = _NEGATIVE.search(text)

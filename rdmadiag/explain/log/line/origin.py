@@ -96,7 +96,8 @@ def tool_of(text: str) -> str:
 
 _MAC: Final = late(
     r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt|\.dylib\b|\brdma_ctl\b"
-    r"|\bmlx\.launch\b|\[distributed\] (?:Couldn't|The only valid)|\bEXC_[BC]\w+|\bKERN_INVALID_"
+    r"|\bmlx\.launch\b|\[(?:distributed|ring)\] (?:Couldn't|The only valid)|\bEXC_[BC]\w+"
+    r"|\bKERN_INVALID_"
     r"|(?-i:\(Resource busy\))",  # strerror(3) of EBUSY; Linux has "Device or resource busy"
     re.IGNORECASE,
 )

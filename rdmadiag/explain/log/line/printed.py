@@ -27,6 +27,22 @@ NOT_OUTPUT: Final = late(
     r"|^(?:THE SOFTWARE IS PROVIDED|Permission is hereby granted)|\bCLAIM, DAMAGES OR OTHER\b"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
     r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
+    r"|^\s*(?:[A-Z][A-Z0-9]+_){2,}[A-Z0-9]+ *= *(?:0x)?\w+,"  # an enumeration
+    # a pattern of grep, of a rule or of a filter, and not what it matches
+    r"|\((?![A-Z_|]+\))\??:?\w[\w .]*(?:\|[\w ./]+){2,}\)|\w\.\*[\w(]"
+    r"|^\s*(?:- )?(?:summary|expected|expr|alert|pattern|regex): [\"'|>]|^\s*Keywords: "
+    r"|^\s*\(?\"[^\"]+\", \"\w+\"\)?,?$|^\*\*[^`]*`[^`]+`\*\*$"
+    # what a constant is, or leads to, and of what counters have the number
+    r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?:, (?:IBV|IB|RDMA_CM)_\w+)* +-> |^\s*[01]{5} [a-z ]+-> "
+    r"|\b[Tt]he number of (?:times|received|packets|transmitted|drops)\b"
+    # somebody asks what might be
+    r"|^(?:> ?)?(?:[\w.-]+: )?(?:[Aa]nd |[Bb]ut |[Ss]o )?(?:[Ww]hat )?[Ii]f \S.*\bfails?\b.*\?"
+    r"|\b[Ww]hat (?:would|does) (?:it|that) mean if\b|^> ?(?:Does|Would|Is) .{0,200}\bmean\b"
+    # configure, CMake, gcc and nm; and the name of a file alone
+    r"|^-- (?:Looking for|Checking|Performing|Check if)\b"
+    r"|^checking .*\.\.\. |: In (?:member )?function ['\N{LEFT SINGLE QUOTATION MARK}]"
+    r"|^[0-9a-f]{16} [A-Za-z] \w+$|^\s*(?:[\w.-]+/)*[\w.-]+\.(?:cc?|cpp|h|hpp|o|go|rs|py)$"
+    r"|^(?:PLAY|TASK|RUNNING HANDLER) \[.*\] \*{3,}$"  # of Ansible: what it is about to do
     r"|^\s*\|[^|]*`[^`|]+`[^|]*\|[^|]+\|"  # a table of a page, of several columns
     r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page about what is printed
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"

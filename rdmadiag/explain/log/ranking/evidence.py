@@ -151,6 +151,8 @@ def hear(groups: Iterable[Group], unknown: Sequence[str]) -> None:
             continue
         group.has_one_cause = len(meaning.causes) == 1
         given = {each.label for each in meaning.causes}
+        if _was_not_flushed(group):
+            given.add(_FLUSHED)
         rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
         group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 
@@ -186,11 +188,11 @@ def recall(
             continue
         given = meaning.causes
         at, facts = meaning.fields.platform, used(meaning.fields)
-        learned = voted(_without_disk_full(shares, group), at, facts)
+        learned = voted(_without_others(shares, group), at, facts)
         if not given and not close and max(learned.values(), default=0.0) < LIKELY:
             continue
         rule = meaning.what != IN_WORDS and bool(given)
-        printed = voted(_without_disk_full(of_messages, group), at, facts)
+        printed = voted(_without_others(of_messages, group), at, facts)
         several = recalled(given, learned, printed, MOST_CAUSES, _weight(group))
         look = meaning.next
         if several[:1] != given[:1] or meaning.what == CALL:
@@ -200,14 +202,26 @@ def recall(
         group.probability = chance(group.rests_on) if group.rests_on else None
 
 
-def _without_disk_full(shares: "Mapping[str, float]", group: Group) -> "Mapping[str, float]":
-    """The words of ENOSPC say of a disk only where a file of it is named, or a message knows it."""
-    if _DISK_FULL in labels_of(group.meaning) or _FILE.search(group.text):
-        return shares
-    return {label: share for label, share in shares.items() if label != _DISK_FULL}
+def _without_others(shares: "Mapping[str, float]", group: Group) -> "Mapping[str, float]":
+    """The words of ENOSPC say of a disk only where a file of it is named, or a message knows it;
+    and what completed with another status was not flushed.
+    """
+    labels = labels_of(group.meaning)
+    without = set[str]()
+    if _DISK_FULL not in labels and not _FILE.search(group.text):
+        without.add(_DISK_FULL)
+    if _was_not_flushed(group):
+        without.add(_FLUSHED)
+    return {label: share for label, share in shares.items() if label not in without}
+
+
+def _was_not_flushed(group: Group) -> bool:
+    """Whether it completed with another status, and nothing but its words says so."""
+    return group.meaning.fields.status is not None and _FLUSHED not in labels_of(group.meaning)
 
 
 _DISK_FULL: Final = "disk-full"
+_FLUSHED: Final = "flushed"
 _FILE: Final = late(r"(?<![\w/.])/(?!dev/)[\w.-]+/[\w.-]|\bfiles?\b")
 SLOW: Final = frozenset(
     {

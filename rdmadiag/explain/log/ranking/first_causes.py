@@ -68,7 +68,7 @@ OTHER_LAYER: Final = {
     ON_INFINIBAND: frozenset(
         {
             *("gid-does-not-route", "gid-types-differ", "no-gid-given", "roce-port-dropped"),
-            *("roce-udp-port-taken", "traffic-not-lossless"),
+            *("roce-udp-port-taken", "traffic-not-lossless", "gid-not-an-address"),
         }
     ),
     ON_ROCE: frozenset({"duplicate-guid", "fabric-changed", "no-subnet-manager"}),

@@ -61,6 +61,10 @@ class _Link:
     open: Down | None = None  # it did not
 
 
+MANY: Final = 4
+"""Of a driver that is loaded anew, or a switch that starts, a link goes once or twice."""
+
+
 class Links:
     """All links of a log, in the order of its lines."""
 
@@ -103,7 +107,7 @@ class Links:
         link = self._links.get((of, link_of(found)))
         if link is None or link.open is None:
             return None
-        if link.open.is_first and self._has_another(link):
+        if link.open.is_first and (self._has_another(link) or _VIRTUAL.search(link.open.text)):
             return None
         return link.open
 
@@ -125,6 +129,15 @@ def first_followed(flaps: Iterable[Down], others: Iterable[Other]) -> Down | Non
     """The first of them after which something else failed soon."""
     several = tuple(others)
     return next((each for each in flaps if any(_follows(each, other) for other in several)), None)
+
+
+def again_and_again(flaps: Sequence[Down]) -> Down | None:
+    """The first of MANY that are near each other: whatever goes over the link suffers by each."""
+    for at in range(len(flaps) - MANY + 1):
+        several = flaps[at : at + MANY]
+        if is_often((several[0], several[-1])):
+            return several[0]
+    return None
 
 
 def is_often(flaps: Sequence[Down]) -> bool:
@@ -170,4 +183,6 @@ def link_of(found: Fields) -> str:
 
 _NAMED: Final = late(r"([\w.@-]+): +(?:NIC +)?link ", re.IGNORECASE)
 
+_VIRTUAL: Final = late(r" \w*\d(?:s\d+)?(?:f\d+)?v\d+: [Ll]ink ")
+"""The netdev of a virtual function: it begins without a link, whatever the port has."""
 _STARTS: Final = late(r" (?P<netdev>[\w.@-]+): renamed from \w|: enabling device \(")

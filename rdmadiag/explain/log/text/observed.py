@@ -29,6 +29,8 @@ _OBSERVED: Final = {
     # whole.lines_of has a blank in place of a device's name
     ON_INFINIBAND: late(
         r"(?:\bmlx\d_\d+:\d|\s)/IB\b|^\s*Link type\s+: IB$"
+        # Adapters of iWARP have the LID 1, and a GID of their MAC.
+        r"|^\s*(?:local|remote) address:\s+LID (?:0x)?0*[1-9a-f](?:(?!GID).)*(?:GID ::)?\s*$"
         # The GID of an adapter's GUID, with 03:00 behind the maker's number: mlx5 makes no other.
         r"|\b(?:local|remote)Gids? ?fe80::[0-9a-f]{1,4}:[0-9a-f]{1,2}03:[0-9a-f]{1,2}:[0-9a-f]+"
     ),

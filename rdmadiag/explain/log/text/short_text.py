@@ -165,10 +165,11 @@ def _noted(lines: list[Numbered]) -> set[int]:
 
     Whoever quotes such a line alone asks about it.
     """
-    if len(lines) < _AROUND_A_NOTE:
-        return set()
     found = ((number, message_of(line)) for number, line in lines)
-    return {number for number, message in found if message and message.kind is Kind.NOTE}
+    notes = {number: e.labels for number, e in found if e and e.kind is Kind.NOTE}
+    if len(lines) < _AROUND_A_NOTE:
+        return {number for number, labels in notes.items() if labels[:1] == _USUAL}
+    return {*notes}
 
 
 def _heads(lines: list[Numbered]) -> set[int]:
@@ -196,6 +197,8 @@ _OF_HYDRA: Final = late(
 )
 """The box in which it says how a process ended, by whatever but a bus error."""
 _AROUND_A_NOTE: Final = 6
+_USUAL: Final = ("register-refused",)
+"""What hosts that have nothing print at each start, and whenever somebody reads a module."""
 _EMPTY_LINES: Final = 1
 """Between two paragraphs of one text."""
 _OF_A_LOG: Final = late(r"\s*[\[(<]|.{0,80}\d\d:\d\d:\d\d|\S+:\d+:\d+|\s*-{4}")

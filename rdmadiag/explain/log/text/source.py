@@ -50,7 +50,7 @@ def is_page(lines: Sequence[str]) -> bool:
     sentences that are indented. A question of what a sentence of it means may stand beside.
     Or a commit that git shows.
     """
-    if _is_commit(lines) or _explains_statuses(lines):
+    if any(is_it(lines) for is_it in (_is_commit, _is_patch, _are_answers, _explains_statuses)):
         return True
     asked = [each for each in lines if _asks_what_it_means(each, lines) or _asks(each)]
     said = [each for each in lines if each not in asked]
@@ -63,22 +63,47 @@ def is_page(lines: Sequence[str]) -> bool:
     return fits and (is_manual(said) or _is_below_a_head(said))
 
 
+def _is_patch(lines: Sequence[str]) -> bool:
+    """Whether it is a mail with a patch: what failed stands there as the reason for it."""
+    is_mail = any(_PATCH.match(each) for each in lines)
+    return is_mail and any(each.startswith(("diff --git ", "@@ ")) for each in lines)
+
+
+_PATCH: Final = late(r"Subject: (?:Re: )?\[(?:\w+ )*PATCH\b")
+
+
+def _are_answers(lines: Sequence[str]) -> bool:
+    """Whether it is questions that are often asked, each with its answer below."""
+    several = [each for each in lines if each.strip()]
+    asks = several[:1] != [] and several[0].startswith("Q: ")
+    return asks and any(each.startswith("A: ") for each in several)
+
+
 def _explains_statuses(lines: Sequence[str]) -> bool:
     """Whether names of statuses are headings in it, each above sentences that are indented, and
     nothing stands there that a program has printed.
     """
     several = [each for each in lines if each.strip()]
     heads = [at for at, each in enumerate(several[:-1]) if _STATUS.fullmatch(each)]
-    rest = [each for at, each in enumerate(several) if at not in heads]
+    rest = [e for at, e in enumerate(several) if at not in heads and not _HEAD.search(e)]
     printed = (_LOG, _PRINTED, _OWN, _OF_A_RUN, _NUMBER)
     if len(heads) < FEWEST - 1 or any(each.search(line) for each in printed for line in rest):
         return False
-    return all(_EXPLAINED.match(several[at + 1]) for at in heads)
+    return all(_is_below(several[at], several[at + 1]) for at in heads)
+
+
+def _is_below(head: str, line: str) -> bool:
+    """Whether it is a sentence that stands further to the right."""
+    return _EXPLAINED.match(line) is not None and _indent(line) > _indent(head)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 _NUMBER: Final = late(r"\d")
-_STATUS: Final = late(r"(?:IBV_WC|IB_WC|RDMA_CM_EVENT)_\w+(?: \(\d+\))?:?\s*")
-_EXPLAINED: Final = late(r"\s{2,}[A-Z][\w ]+(?:: |, | [a-z]+ ).{20,}")
+_STATUS: Final = late(r"\s*(?:IBV_WC|IB_WC|RDMA_CM_EVENT|FI_E)_?\w+(?: \(\d+\))?:?\s*")
+_EXPLAINED: Final = late(r"\s{2,}[A-Z][a-z]+ [\w ]+(?:[:,.(]| [a-z]+ )?.*$")
 
 
 def _is_commit(lines: Sequence[str]) -> bool:
