@@ -74,6 +74,7 @@ _AT_ANOTHER: Final[Labels] = ("peer-address-wrong",)
 _NOT_AT_OWN_PORT: Final[Labels] = ("peer-not-listening", "peer-address-wrong")
 """The server waits: where the client went to the port that such programs take by themselves, the
 server was given another one; else it is the client that may have been."""
+_OTHER_OPTIONS: Final = ("arguments-differ",)
 _OTHER_PORTS: Final[Labels] = ("arguments-differ", "peer-address-wrong", "peer-not-listening")
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
 _NOT_LISTENED_AT: Final[Labels] = ("peer-address-wrong", "peer-refused")
@@ -348,6 +349,10 @@ def _not_met(part: Part, other: Part, first: Occurrence) -> Compared:
         ports = f"{part.where}: port {port}; {other.where}: port {min(other.ports)}"
         # Possible: the one that the server's log names may be of something else.
         return Compared(part, first, all_stated(_OTHER_PORTS), (ports, said))
+    if None not in (part.by_cm, other.by_cm) and part.by_cm != other.by_cm:
+        with_it, without = (other, part) if other.by_cm else (part, other)
+        differs = f"{with_it.where}: -R; {without.where}: no -R"
+        return Compared(part, first, all_stated(_OTHER_OPTIONS), (differs, said))
     where_it_went = _NOT_AT_OWN_PORT if part.benchmark.went_to_own_port else _AT_ANOTHER
     return Compared(part, first, all_stated((*_NOT_MET, *where_it_went)), (said,))
 

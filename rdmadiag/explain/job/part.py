@@ -140,6 +140,7 @@ class Part:
     end: End | None = None  # how a program ended that failed, by the end of the file
     last_line: End | None = None  # the last that is not blank, of a file that says little
     ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
+    by_cm: bool | None = None  # whether perftest was told to connect by rdma_cm; None: not shown
     fails_last: bool = False  # `end` is of RDMA, and fails as nothing goes on below it
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
     benchmark: Benchmark = field(default_factory=Benchmark)  # how far a test between two hosts came
@@ -216,8 +217,15 @@ _ENDED: Final = re.compile(
     r"^srun: error: (?P<host>[A-Za-z0-9][\w.-]{0,252}): tasks? (?P<task>\d{1,9}): (?P<how>.{1,160})"
     r"|NVRM: Xid .{1,160}|Out of memory: Killed process .{1,120}"
 )
-_PORT: Final = re.compile(r"\bport[ :=]{1,3}([1-9]\d{3,4})\b", re.IGNORECASE)
+_PORT: Final = re.compile(
+    r"\bport[ :=]{1,3}([1-9]\d{3,4})\b"
+    r"|\b(?:ib|ibv|raw)_\w+ .*(?<=\s)(?:-p|--port)[ =]?([1-9]\d{3,4})\b",
+    re.IGNORECASE,
+)
 """One that a user's program may have; not that of a device, which has a digit or two."""
+_PERFTEST: Final = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b(?P<options>.*)")
+_BY_CM: Final = re.compile(r"(?<=\s)(?:-\w*R\w*|--rdma_cm)\b")
+"""Of perftest: it connects by rdma_cm, where else both ends meet over TCP."""
 _DASHES: Final = re.compile(rb"-{10,200}\r?")
 _END: Final = re.compile(rb"\s{0,4}(local|remote) address: LID ")
 _WHICH: Final = ("local", "remote")
@@ -287,8 +295,11 @@ class Collecting:
             is_own = begins and last == end.number and "AssertionError" not in end.text
             self.part.is_a_traceback = is_own
         if lines <= MOST_LINES and mark is Mark.NONE:
-            named = (_PORT.findall(line) for _, line in numbered(text, lines))
-            self.part.ports = frozenset(int(each) for several in named for each in several)
+            named = (_PORT.finditer(line) for _, line in numbered(text, lines))
+            self.part.ports = frozenset(int(e[1] or e[2]) for several in named for e in several)
+            typed = (_PERFTEST.search(line) for _, line in numbered(text, lines))
+            options = [found["options"] for found in typed if found]
+            self.part.by_cm = bool(_BY_CM.search(options[-1])) if options else None
         several = [End(Ending.TROUBLE, n, line) for n, line in numbered(text, lines) if line]
         if lines <= MOST_LINES and len({each.text for each in several}) <= OF_A_START:
             self.part.last_line = max(several, key=lambda each: each.number, default=None)

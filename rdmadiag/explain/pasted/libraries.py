@@ -65,18 +65,26 @@ def _of_providers(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _of_a_plugin(several: Sequence[Part]) -> Iterator[Shown]:
-    """An Elastic Fabric Adapter, which NCCL takes by a plugin alone, and NCCL without one."""
+    """An Elastic Fabric Adapter, which NCCL takes by a plugin alone, and NCCL without one; or that
+    plugin gives up. NCCL then goes by sockets.
+    """
     lines = [line for part in several for line in part.lines]
     texts = [line.text for line in lines]
-    if any(map(_EFA.match, texts)) and any(map(_BY_SOCKETS.search, texts)):
-        for line in lines:
-            if _NO_PLUGIN.search(line.text):
-                yield Shown(("network-plugin-missing", "library-mismatch"), line)
-                return
+    if not any(map(_BY_SOCKETS.search, texts)):
+        return
+    has_efa = any(map(_EFA.match, texts))
+    for line in lines:
+        if has_efa and _NO_PLUGIN.search(line.text):
+            yield Shown(("network-plugin-missing", "library-mismatch"), line)
+            return
+        if _GAVE_UP.search(line.text):
+            yield Shown(("no-provider", "network-plugin-unfit", "no-rdma-device"), line)
+            return
 
 
 _EFA: Final = late(r"\s*provider: efa\s*$|\s*(?:rdmap\d+s\d+|efa_\d+)\s+[0-9a-f]{16}\s*$")
 """Of fi_info, and of ibv_devices."""
+_GAVE_UP: Final = late(r"\bNET/OFI Failed to initialize rdma protocol\b")
 _NO_PLUGIN: Final = late(r"\bNET/Plugin ?: (?:No plugin found|Could not find:?) .*libnccl-net\.so")
 _BY_SOCKETS: Final = late(r"\bNCCL INFO Using network Socket\b|\bNET/IB : No device found\b")
 

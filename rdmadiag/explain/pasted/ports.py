@@ -127,6 +127,24 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
     yield from _of_siblings(listed)
     yield from _of_interfaces(several)
     yield from _of_sysfs(several)
+    yield from _of_other_printers(several)
+
+
+def _of_other_printers(several: Sequence[Part]) -> Iterator[Shown]:
+    """`rdma -j link`, node_exporter and `esxcli rdma device list`, where no port is active."""
+    lines = [line for part in several for line in part.lines]
+    for pattern, active in _PRINTERS:
+        rows = [(state, line) for line in lines for state in pattern.findall(line.text)]
+        if rows and not any(state == active for state, _ in rows):
+            yield Shown(("port-down", "link-lost", "cable-or-module"), rows[0][1])
+
+
+_PRINTERS: Final = (
+    (late(r'"port":\s?\d+,[^{}]*?"state":\s?"(\w+)"'), "ACTIVE"),
+    (late(r"^node_infiniband_state_id\{[^}]*\} (\d)"), "4"),
+    (late(r"^vmrdma\d+\s+\S+\s+(Active|Down|Init|Armed)\s"), "Active"),
+)
+"""What each prints of a port's state, and of one that is active."""
 
 
 def _listed(several: Sequence[Part]) -> Iterator[_Port]:

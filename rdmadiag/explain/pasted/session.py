@@ -87,7 +87,11 @@ _SHOWS: Final = late(
 
 def parts(text: str) -> tuple[Part, ...]:
     """All of it, in order; one without prompts is one part."""
-    return tuple(_parts(text))
+    return tuple(_parts(_COLOUR.sub("", text)))
+
+
+_COLOUR: Final = late(r"\x1b\[[0-9;]*m")
+"""Of ls, grep and ip where their output is a terminal."""
 
 
 def _parts(text: str) -> Iterator[Part]:

@@ -454,3 +454,26 @@ def test_a_failure_that_its_program_printed_is_not_that_it_was_not_started() -> 
 def test_beside_a_result_a_command_that_a_script_has_not_found_is_nothing() -> None:
     met = LOCAL.format(gid=THERE) + REMOTE.format(gid=HERE) + RESULT
     assert placed({"left.log": MODULE, "right.log": met}).first is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "label"),
+    [
+        ("-p 18515 192.0.2.1", "-p 18516", "arguments-differ"),
+        ("192.0.2.1", "-R", "arguments-differ"),
+        ("-FR 192.0.2.1", "-F", "arguments-differ"),
+        ("-R 192.0.2.1", "--rdma_cm", "peer-unreachable"),  # the same, and something is on the way
+        ("192.0.2.1", "", "peer-unreachable"),
+    ],
+)
+def test_what_was_typed_at_both_ends_is_compared(ours: str, theirs: str, label: str) -> None:
+    waits = "* Waiting for client to connect... *\n"
+    first = placed(
+        {
+            "client.log": f"[root@n2 ~]# ib_write_bw -d mlx5_0 {ours}\n"
+            "Couldn't connect to 192.0.2.1:18515\nUnable to init the socket connection\n",
+            "server.log": f"[root@n1 ~]# ib_write_bw -d mlx5_0 {theirs}\n{waits}",
+        }
+    ).first
+    assert first is not None
+    assert first.failure.causes[0].label == label

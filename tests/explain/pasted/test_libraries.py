@@ -78,3 +78,13 @@ def test_an_elastic_fabric_adapter_that_nccl_takes_by_no_plugin() -> None:
     assert first(efa + nccl) == ("network-plugin-missing", 3, True)
     assert first(nccl) is None
     assert first(efa + nccl.replace("Socket", "AWS Libfabric")) is None
+
+
+def test_a_plugin_that_gives_up_where_nccl_then_goes_by_sockets() -> None:
+    gave_up = "n1:1:1 [0] NCCL WARN NET/OFI Failed to initialize rdma protocol\n"
+    assert first(f"{gave_up}n1:1:1 [0] NCCL INFO Using network Socket\n") == (
+        "no-provider",
+        1,
+        True,
+    )
+    assert first(f"{gave_up}n1:1:1 [0] NCCL INFO Using network AWS Libfabric\n") is None

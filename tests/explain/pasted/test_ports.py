@@ -192,3 +192,18 @@ def test_a_port_of_omni_path_without_a_fabric_manager() -> None:
     assert first(opainfo.format("Init (LinkUp)")) == ("no-subnet-manager", 1, True)
     assert first(opainfo.format("Down (Offline)")) == ("port-down", 1, False)
     assert first(opainfo.format("Active")) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "active", "other"),
+    [
+        ('{{"ifname":"mlx5_0","port":{n},"state":"{s}","physical_state":"x"}}', "ACTIVE", "DOWN"),
+        ('node_infiniband_state_id{{device="mlx5_0",port="{n}"}} {s}', "4", "1"),
+        ("vmrdma{n}  nmlx5_rdma  {s}  1024  25 Gbps", "Active", "Down"),
+    ],
+    ids=["rdma -j", "node_exporter", "esxcli"],
+)
+def test_no_port_is_active_in_what_others_print(row: str, active: str, other: str) -> None:
+    down, up = row.format(n=1, s=other), row.format(n=2, s=active)
+    assert first(f"{down}\n") == ("port-down", 1, True)
+    assert first(f"{down}\n{up}\n") is None

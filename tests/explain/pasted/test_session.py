@@ -43,3 +43,8 @@ def test_a_prompt_names_the_host_and_the_command(line: str, host: str, command: 
 )
 def test_a_line_of_a_log_is_no_prompt(line: str) -> None:
     assert hosts_of(parts(line)) == 0
+
+
+def test_colours_are_no_part_of_what_was_printed() -> None:
+    [part] = parts("\x1b[32m[root@n1 ~]#\x1b[0m ibstat\n\t\tRate: \x1b[1;31m10\x1b[0m\n")
+    assert (part.host, part.command, part.lines[0].text) == ("n1", "ibstat", "\t\tRate: 10")
