@@ -383,6 +383,10 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
             collector = collect(sieve.segments(text), lambda: sieve.look_for(NARROW))
     except OSError as error:
         raise Refused(f"{name}: {reason(error, name)}") from error
+    if text.damage:
+        if not collector.says_trouble:  # what failed may stand behind it
+            raise Refused(f"{name}: {text.damage}")
+        click.echo(f"rdmadiag: {name}: {text.damage}: this is what stands before", err=True)
     collector = put_together(sieve, collector)
     read_rest(collector, sieve)
     account = collector.account(sieve.lines, sieve.bytes)
@@ -398,7 +402,7 @@ def _by_hosts(account: "Account", text: bytes) -> "Account":
 
     if is_of_one_text(account):
         return account
-    each = {host: _alone(lines) for host, lines in by_host(text).items()}
+    each = {host: (lines, _alone(lines)) for host, lines in by_host(text).items()}
     return put_side_by_side(account, each)
 
 

@@ -317,7 +317,8 @@ def _read(
             collected.sources.append(_record(collected, kind, path, own, peeked, stream))
             return
         try:
-            text = Peeked(as_text(peeked))
+            lines = as_text(peeked)
+            text = Peeked(lines)
         except OSError as error:
             problem = reason(error, path)
             collected.sources.append(JobSource(path, "log", 0, 0, own.rank, own.host, problem))
@@ -327,7 +328,7 @@ def _read(
             collecting = Collecting(part, *known)
             collecting.read(sieve.segments(text))
             collecting.read_rest(sieve)
-            problem = ""
+            problem = lines.damage
         except OSError as error:
             problem = error.strerror or str(error)
         part.lines, part.bytes = sieve.lines, sieve.bytes
@@ -377,6 +378,7 @@ class Peeked:
         self.stream = stream
         self.head = _fill(stream, HEAD)
         self._at = 0
+        self._has_ended = len(self.head) < HEAD  # a terminal would have to be told twice
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """As io.RawIOBase has it."""
@@ -385,7 +387,7 @@ class Peeked:
             buffer[: len(taken)] = taken
             self._at += len(taken)
             return len(taken)
-        return self.stream.readinto(buffer)
+        return 0 if self._has_ended else self.stream.readinto(buffer)
 
     def whole(self, most: int) -> bytes:
         """All of it, at most so many bytes and one."""

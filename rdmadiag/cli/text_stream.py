@@ -5,7 +5,8 @@ the Unicode standard; PowerShell 5.1 writes UTF-16 with one.
 """
 
 import codecs
-import io
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from rdmadiag.quoting import shell_word
@@ -44,34 +45,43 @@ _CONTROL: Final = bytes((*range(1, 8), *range(14, 27), *range(28, 32)))
 MOST_CONTROL: Final = 0.05  # of its head: a terminal's sequences are fewer
 
 
-def as_text(stream: Readable) -> Readable:
-    """What it holds, in an encoding whose newlines and letters are ASCII's; raises OSError.
+def as_text(stream: Readable, depth: int = 0) -> "Text":
+    """What it holds, in an encoding whose newlines and letters are ASCII's.
 
-    A NotText is raised where it is no text; other errors of what is compressed while it is read.
+    Raises NotText where it is no text, and OSError where it cannot be read.
     """
     again = _Again(stream)
     head = again.head
-    for start, what in _OTHERS:
-        if head.startswith(start):
-            raise NotText(0, what)
-    if head.startswith(b"\x1f\x8b"):
-        import gzip
-
-        return _Unpacked(gzip.GzipFile(fileobj=io.BufferedReader(again)))
-    if head.startswith(b"BZh"):
-        import bz2
-
-        return _Unpacked(bz2.BZ2File(io.BufferedReader(again)))
-    if head.startswith(b"\xfd7zXZ\0"):
-        import lzma
-
-        return _Unpacked(lzma.LZMAFile(io.BufferedReader(again)))
+    what = next((what for start, what in _OTHERS if head.startswith(start)), "")
+    if what or (depth and head[_OF_TAR] == b"ustar") or depth > MOST_DEPTH:
+        raise NotText(0, what or "an archive of several files")
+    if packed := next((make for start, make in _PACKED if head.startswith(start)), None):
+        return as_text(packed(again), depth + 1)
+    if head[_OF_TAR] == b"ustar":
+        raise NotText(0, "an archive of several files: tar -xOf {file} | rdmadiag explain --log -")
     if encoding := _wide(head):
-        return _Transcoded(again, encoding)
+        return Text(_Transcoded(again, encoding), stream)
     is_binary = len(head) - len(head.translate(None, _CONTROL)) > MOST_CONTROL * len(head)
     if is_binary and "\ufffd" in head[:-3].decode("utf-8", "replace"):
         raise NotText(0, "it is no text")
-    return again
+    return Text(again, stream)
+
+
+class Text:
+    """The bytes of its lines."""
+
+    def __init__(self, lines: Readable, source: Readable) -> None:
+        self._lines = lines
+        self._source = source
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """As io.RawIOBase has it."""
+        return self._lines.readinto(buffer)
+
+    @property
+    def damage(self) -> str:
+        """Why what was packed ended before its end; empty where it did not."""
+        return self._source.damage if isinstance(self._source, _Unpacked) else ""
 
 
 def _wide(head: bytes) -> str:
@@ -86,11 +96,10 @@ def _wide(head: bytes) -> str:
     return ""
 
 
-class _Again(io.RawIOBase):
+class _Again:
     """A stream whose head was looked at, from its beginning."""
 
     def __init__(self, stream: Readable) -> None:
-        super().__init__()
         self._stream = stream
         buffer = bytearray(HEAD)
         view, got = memoryview(buffer), 0
@@ -98,31 +107,108 @@ class _Again(io.RawIOBase):
             got += some
         self.head = bytes(view[:got])
         self._at = 0
+        self._has_ended = got < HEAD  # a terminal would have to be told twice
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int | None:  # type: ignore[override]
+    def readinto(self, buffer: memoryview, /) -> int | None:
         if self._at < len(self.head):
             taken = self.head[self._at : self._at + len(buffer)]
             buffer[: len(taken)] = taken
             self._at += len(taken)
             return len(taken)
-        return self._stream.readinto(buffer)
+        return 0 if self._has_ended else self._stream.readinto(buffer)
+
+
+class _Decompressor(Protocol):
+    """Of zlib, bz2 and lzma, as far as it is used."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
 
 
 class _Unpacked:
-    def __init__(self, stream: io.BufferedIOBase) -> None:
+    """One member after the other; what is damaged ends it, and is said."""
+
+    def __init__(
+        self,
+        stream: Readable,
+        make: Callable[[], _Decompressor],
+        error: type[Exception],
+    ) -> None:
         self._stream = stream
+        self._make = make
+        self._error = error
+        self._of = make()
+        self._packed = b""
+        self.damage = ""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        import lzma
-        import zlib
+        while not self.damage:
+            if self._of.eof and not self._next():
+                return 0
+            at_end = False
+            if not self._packed and self._needs_input():
+                self._packed = self._more()
+                at_end = not self._packed
+            try:
+                found = self._unpack(len(buffer))
+            except (self._error, EOFError, MemoryError) as error:
+                self.damage = f"what is packed is damaged: {error or 'no memory for it'}"
+                return 0
+            if found:
+                buffer[: len(found)] = found
+                return len(found)
+            if at_end and not self._of.eof:
+                self.damage = "what is packed ends early"
+        return 0
 
-        try:
-            return self._stream.readinto(buffer)
-        except (EOFError, zlib.error, lzma.LZMAError) as error:
-            raise OSError(0, f"what is compressed is damaged: {error}") from error
+    def _next(self) -> bool:
+        """Whether another member follows; zeros may fill up a block of a tape."""
+        rest = (self._of.unused_data or self._more()).lstrip(b"\0")
+        if not rest:
+            return False
+        self._of, self._packed = self._make(), rest
+        return True
+
+    def _more(self) -> bytes:
+        raw = bytearray(1 << 16)
+        return bytes(raw[: self._stream.readinto(memoryview(raw)) or 0])
+
+    def _needs_input(self) -> bool:
+        return bool(getattr(self._of, "needs_input", True))
+
+    def _unpack(self, most: int) -> bytes:
+        packed, self._packed = self._packed, b""
+        found: bytes = self._of.decompress(packed, most)  # type: ignore[attr-defined]
+        self._packed = getattr(self._of, "unconsumed_tail", b"")  # of zlib, which keeps none
+        return found
+
+
+def _gzip(stream: Readable) -> _Unpacked:
+    import zlib
+
+    return _Unpacked(stream, lambda: zlib.decompressobj(_OF_GZIP), zlib.error)
+
+
+def _bzip2(stream: Readable) -> _Unpacked:
+    import bz2
+
+    return _Unpacked(stream, bz2.BZ2Decompressor, OSError)
+
+
+def _xz(stream: Readable) -> _Unpacked:
+    import lzma
+
+    make = partial(lzma.LZMADecompressor, memlimit=MOST_MEMORY)
+    return _Unpacked(stream, make, lzma.LZMAError)
+
+
+_OF_GZIP: Final = 31  # zlib's wbits: a window of 32 KiB, behind gzip's header
+_OF_TAR: Final = slice(257, 262)
+MOST_MEMORY: Final = 256 << 20  # for the dictionary of an .xz
+MOST_DEPTH: Final = 2  # packed, and packed again
+_PACKED: Final = ((b"\x1f\x8b", _gzip), (b"BZh", _bzip2), (b"\xfd7zXZ\0", _xz))
 
 
 class _Transcoded:
@@ -130,15 +216,15 @@ class _Transcoded:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._left = b""
+        self._has_ended = False
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         raw = bytearray(len(buffer))
-        while not self._left:
+        while not self._left and not self._has_ended:
             got = self._stream.readinto(memoryview(raw)) or 0
+            self._has_ended = not got
             text = self._decoder.decode(bytes(raw[:got]), final=not got)
             self._left = text.encode("utf-8", "replace")
-            if not got and not self._left:
-                return 0
         taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)

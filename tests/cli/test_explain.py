@@ -384,3 +384,22 @@ def test_a_second_port_without_a_cable_is_no_failure_on_any_of_several_hosts(
     )
     found = rdmadiag("explain", "--log", log("".join(map(link.format, ("n1", "n2", "n3")))))
     assert found.code == 0
+
+
+def test_what_one_rank_does_without_is_no_failure_since_the_ranks_are_marked(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    text = "".join(
+        f"{rank}: n1:{rank}:{rank} [{rank}] NCCL INFO NET/IB : No device found.\n"
+        for rank in "0123"
+    )
+    done = "0: # Out of bounds values : 0 OK\n0: # Avg bus bandwidth    : 9.2\n"
+    assert rdmadiag("explain", "--log", log(text + done)).code == 0
+
+
+def test_what_no_label_stands_before_stays_beside_what_hosts_list(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    up = "".join(IBDEV.format(host=f"n{n}", state="Up") for n in range(4))
+    found = rdmadiag("explain", "--log", log(up + "n_gids_found=0\n"))
+    assert found.code == 2

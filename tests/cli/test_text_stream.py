@@ -42,12 +42,13 @@ def test_utf_16_is_read_with_a_mark_and_without(encoding: str) -> None:
 
 @given(st.binary(max_size=3 * HEAD), st.integers(min_value=1, max_value=5000))
 def test_bytes_of_no_encoding_that_is_known_stay_as_they_are(content: bytes, size: int) -> None:
+    packed = content.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ"))
     try:
         found = whole(content, size)
     except OSError:
         return
     wide = content[:2] in (b"\xff\xfe", b"\xfe\xff") or 0 in content
-    assert wide or found == content
+    assert wide or packed or found == content
 
 
 @pytest.mark.parametrize(
@@ -66,9 +67,39 @@ def test_what_is_no_text_is_refused_with_what_to_do(content: bytes, says: str) -
     assert says in reason(caught.value, "a b")
 
 
-def test_compressed_data_that_ends_early_is_an_error() -> None:
-    with pytest.raises(OSError, match="damaged"):
-        whole(gzip.compress(FAILED.encode() * 3000)[:-20])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_is_packed_and_ends_early_is_read_to_there(pack: Callable[[bytes], bytes]) -> None:
+    text = "".join(f"{n} {FAILED}" for n in range(40_000)).encode()
+    stream = as_text(io.BytesIO(pack(text)[:-20]))
+    buffer, found = bytearray(1 << 16), b""
+    while got := stream.readinto(memoryview(buffer)):
+        found += buffer[:got]
+    assert stream.damage
+    assert text.startswith(found)
+
+
+def test_what_is_packed_may_be_utf_16_and_no_archive() -> None:
+    assert whole(gzip.compress((FAILED * 50).encode("utf-16"))) == (FAILED * 50).encode()
+    archive = b"a.log".ljust(257, b"\0") + b"ustar" + bytes(250)
+    for content in (archive, gzip.compress(archive)):
+        with pytest.raises(NotText, match="archive"):
+            as_text(io.BytesIO(content))
+
+
+def test_a_stream_that_has_ended_is_not_asked_again() -> None:
+    class Terminal:
+        asked = 0
+
+        def readinto(self, buffer: memoryview, /) -> int:
+            self.asked += 1
+            assert self.asked <= 2
+            text = FAILED.encode() if self.asked == 1 else b""
+            buffer[: len(text)] = text
+            return len(text)
+
+    stream, buffer = as_text(Terminal()), bytearray(1000)
+    assert stream.readinto(memoryview(buffer)) == len(FAILED)
+    assert stream.readinto(memoryview(buffer)) == 0
 
 
 def test_a_compressed_log_is_explained_alone_and_among_others(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.explain.log.line.launchers import by_host, marking
+from rdmadiag.explain.log.line.launchers import MOST_HOSTS, by_host, marking
 from rdmadiag.fleet.lines import Mark
 
 LISTING = ("mlx5_0 port 1 ==> ib0 ({})", "mlx5_1 port 1 ==> ib1 (Up)")
@@ -42,3 +42,15 @@ def test_nccls_own_lines_begin_with_a_host_and_are_marked_by_nobody() -> None:
 @given(st.binary(max_size=400))
 def test_any_bytes_are_of_some_hosts_or_of_none(text: bytes) -> None:
     assert all(each.count(b"\n") == text.count(b"\n") for each in by_host(text).values())
+
+
+def test_more_hosts_than_are_read_one_by_one_are_none() -> None:
+    def listed(hosts: int) -> bytes:
+        return "".join(f"n{n}: {LISTING[1]}\n" * 3 for n in range(hosts)).encode()
+
+    assert len(by_host(listed(MOST_HOSTS))) == MOST_HOSTS
+    assert by_host(listed(MOST_HOSTS + 1)) == {}
+
+
+def test_the_title_of_a_report_between_rules_is_no_host() -> None:
+    assert by_host(b"----------\nResults\n----------\nState: Down\n") == {}

@@ -4,16 +4,16 @@ Whether a line of trouble is one depends on others of its file: a device that NC
 second port of a card, results further below. And what only a listing shows is no line of trouble.
 """
 
-import re
 from typing import Final, NamedTuple
 
 from rdmadiag.explain.log.collector import Collector
 from rdmadiag.explain.log.groups import Group
 from rdmadiag.explain.log.kind import SHOWN, Found
+from rdmadiag.explain.log.recognition.reader import VARIES
 from rdmadiag.explain.log.text.beside_candidates import Kept, read_rest
+from rdmadiag.explain.pasted import shown as listed
 
-REMEMBERED: Final = 1024  # files that differ in numbers alone are read once
-_NUMBER: Final = re.compile(rb"\d+")
+REMEMBERED: Final = 1024  # files
 
 
 class Reading(NamedTuple):
@@ -24,15 +24,15 @@ class Reading(NamedTuple):
 
 
 class Alone:
-    """Reads the files of a job, each kind of them once."""
+    """Reads the files of a job; those that differ in clocks and addresses alone once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Reading] = {}
 
     def read(self, collector: Collector, kept: Kept) -> Reading:
         """`collector` has taken the lines of the file, of which `kept` has the rest."""
-        key = _NUMBER.sub(b"0", kept.paste) if kept.paste else b""
-        if key and key in self._known:
+        key = VARIES.sub(b"#", kept.paste)
+        if key and key in self._known and not self._has_listing(kept.paste):
             return self._known[key]
         if kept.paste:  # of a long log its lines decide: its end takes as long as a megabyte
             read_rest(collector, kept)
@@ -40,8 +40,12 @@ class Alone:
         fails = collector.found not in (Found.NOTHING, Found.NOTE)
         shown = tuple(each for each in collector.groups if each.meaning.what == SHOWN)
         found = Reading(fails, shown)
-        if key:
+        if key and not shown:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             self._known[key] = found
         return found
+
+    def _has_listing(self, text: bytes) -> bool:
+        """Whether a listing of it shows anything: its numbers are what counts."""
+        return any(each.is_certain for each in listed(text.decode("utf-8", "replace")))

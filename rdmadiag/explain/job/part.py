@@ -223,7 +223,10 @@ _PORT: Final = re.compile(
     re.IGNORECASE,
 )
 """One that a user's program may have; not that of a device, which has a digit or two."""
-_PERFTEST: Final = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b(?P<options>.*)")
+_PERFTEST: Final = re.compile(
+    r"(?:^|[#$%>+] )(?:\S*/)?ib_(?:write|read|send|atomic)_(?:bw|lat)(?P<options>(?: .*)?)$"
+)
+"""As it is typed, or as `set -x` prints it."""
 _BY_CM: Final = re.compile(r"(?<=\s)(?:-\w*R\w*|--rdma_cm)\b")
 """Of perftest: it connects by rdma_cm, where else both ends meet over TCP."""
 _DASHES: Final = re.compile(rb"-{10,200}\r?")

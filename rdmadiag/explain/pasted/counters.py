@@ -12,20 +12,21 @@ from typing import Final, NamedTuple
 from rdmadiag.explain.pasted.session import Line, Part, Shown
 from rdmadiag.late import late
 
-_ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d+)\s*$")
+_ROW: Final = late(r"(?:[<>] )?\s*([A-Za-z]\w+)(?::\.*\s*|\s*[=:]\s*|\s+)(\d{1,20})\s*$")
 _RISE: Final = late(
-    r"\s*(?:(?P<of>ethtool|[\w-]+/|[\w.-]+:) ?)?(?P<name>[A-Za-z]\w+)(?:\s+|: ?|=)\+(?P<by>\d+)\s*$"
+    r"\s*(?:(?P<of>ethtool|[\w-]+/|[\w.-]+:) ?)?(?P<name>[A-Za-z]\w+)(?:\s+|: ?|=)"
+    r"\+(?P<by>\d{1,20})\s*$"
 )
 """By how much one has risen, as a script prints it that reads them twice."""
 _OF_A_PORT: Final = late(r"\s*GUID (0x[\da-f]+) port (\d+): +\[")
-_ERRORS: Final = late(r"\[(\w+) == (\d+)\]")
+_ERRORS: Final = late(r"\[(\w+) == (\d{1,20})\]")
 """Of ibqueryerrors: those of a port that are above their thresholds."""
 _DOWN: Final = late(r"\s*State:\s+(?:Down|Initializing)\b|\s*state:\s+PORT_(?:DOWN|INIT)\b")
 _PAIRS: Final = late(r"^link (\S+) (?=\w+ \d+ \w+ \d+)")
 _OBJECT: Final = late(
     r"(?:-S|--statistics)\s+(\S+)|\b(?:link|-C|-d|-Ca)\s+([a-z]\w*_?\d\S*)|\b(mlx\d_\d+|ib\d+)\b"
 )
-_WAITS: Final = late(r"\bsleep (\d+)")
+_WAITS: Final = late(r"\bsleep (\d{1,6})\b")
 
 _OF_THE_CABLE: Final = late(
     r"SymbolErrorCounter|LinkErrorRecoveryCounter|PortRcvErrors|LocalLinkIntegrityErrors"
@@ -57,6 +58,7 @@ MANY: Final = 100  # packets
 LOSSY: Final = 100_000  # packets out of order, or discarded, since the driver started
 PAUSED: Final = 0.3  # of the time between two readings
 MICROSECOND: Final = 1e-6
+MOST_DIGITS: Final = 20  # of 64 bits
 
 
 class _Read(NamedTuple):
@@ -151,7 +153,9 @@ def _of_mlxlink(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 _LINK_DOWNS: Final = "Link Down Counter"
-_MLXLINK: Final = late(rf"\s*({_LINK_DOWNS}|Effective Physical Errors|Symbol Errors)\s*: (\d+)\s*$")
+_MLXLINK: Final = late(
+    rf"\s*({_LINK_DOWNS}|Effective Physical Errors|Symbol Errors)\s*: (\d{{1,20}})\s*$"
+)
 
 
 def _of_rises(
@@ -221,5 +225,5 @@ def _rows(part: Part, device: str) -> Iterator[tuple[str, str, int, Line]]:
         elif link := _PAIRS.match(line.text):
             words = line.text.split()[2:]
             for name, value in zip(words[::2], words[1::2], strict=False):
-                if value.isdigit():
+                if value.isdecimal() and len(value) <= MOST_DIGITS:
                     yield link[1], name, int(value), line

@@ -58,9 +58,10 @@ _DENIES: Final = late(
 )
 """Of an access list of a switch or router, with how often it was met."""
 _BANDWIDTH: Final = late(
-    r".*\bmlx5_core .*: ([\d.]+) Gb/s available PCIe bandwidth"
+    r".*\bmlx5_core .*: (\d{1,6}(?:\.\d{1,6})?) Gb/s available PCIe bandwidth"
     r"(?:, limited by [\d.]+ GT/s(?: PCIe)? "
-    r"(x\d+) link at .*\(capable of ([\d.]+) Gb/s with [\d.]+ GT/s(?: PCIe)? (x\d+) link"
+    r"(x\d+) link at .*\(capable of (\d{1,6}(?:\.\d{1,6})?) Gb/s with "
+    r"[\d.]+ GT/s(?: PCIe)? (x\d+) link"
     r"| \([\d.]+ GT/s(?: PCIe)? x\d+ link)"
 )
 """Of the kernel's __pcie_print_link_status; "PCIe" stands there since 5.6."""

@@ -102,7 +102,10 @@ def _of_subnets(several: Sequence[Part]) -> Iterator[Shown]:
                 name = found[1]
             elif (found := _INET.match(line.text)) and _THUNDERBOLT.match(name):
                 bits = int(found[2], 16).bit_count()
-                subnet = IPv4Interface(f"{found[1]}/{bits}").network
+                try:
+                    subnet = IPv4Interface(f"{found[1]}/{bits}").network
+                except ValueError:
+                    continue  # no address
                 if seen.setdefault((part.host, subnet), name) != name:
                     yield Shown(("shared-subnet", "no-route"), line, not subnet.is_link_local)
 

@@ -11,7 +11,7 @@ _REMOVED: Final = late(
     r"GUID:(0x[0-9a-fA-F]{1,16}) "
 )
 _OF_UFM: Final = late(
-    r"\d{4}-\d\d-(\d\d) (\d\d):(\d\d):.* Link \[Source (\w+) TO (?:Dest )?\w+\]: Link went down\b"
+    r"\d{4}-(\d\d-\d\d) (\d\d):(\d\d):.* Link \[Source (\w+) TO (?:Dest )?\w+\]: Link went down\b"
 )
 SOON: Final = 60  # minutes; a host that is started anew is removed once
 
@@ -26,5 +26,5 @@ def of_opensm(several: Sequence[Part]) -> Iterator[Shown]:
                 now = 60 * int(hour) + int(minute)
                 before = seen.get((day, port))
                 seen[day, port] = now
-                if before is not None and now - before <= SOON:
+                if before is not None and abs(now - before) <= SOON:
                     yield Shown(("link-flaps", "cable-or-module", "link-lost"), line, False)

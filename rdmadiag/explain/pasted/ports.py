@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rdmadiag.explain.pasted.session import Line, Part, Shown
+from rdmadiag.explain.pasted.session import LONGEST, Line, Part, Shown
 from rdmadiag.late import late
 
 _DEVICE: Final = late(r"CA '(\S+)'|\s*hca_id:\s*(\S+)|Infiniband device '(\S+)'")
@@ -58,6 +58,7 @@ _CONFIGURED: Final = late(r"IB/RoCE v1|RoCE v2")
 _LANES: Final = late(r"\s*([a-z]\w*\d)\b.*\b\d+ Gb/sec \((\d+)X (\w+)\)\s*$")
 """Of /sys/class/infiniband/*/ports/*/rate, with the device before it."""
 _MTU: Final = late(r"\s*active_mtu:\s+(\d+)\b")
+_BYTES: Final = late(r"[1-9]\d{2,4}(?: \(\d\))?$")
 _NO_GUID: Final = late(r"\s*(?:Node|Port) GUID: 0x0{16}\s*$|\s*node_guid:\s+0{4}(?::0{4}){3}\s*$")
 _DOWN: Final = late(r"\s*State: Down\s*$|\s*state:\s+PORT_DOWN\b")
 MOST: Final = 3  # of several ports that are up, of which one is not
@@ -133,14 +134,18 @@ def of_ports(several: Sequence[Part]) -> Iterator[Shown]:
 def _of_other_printers(several: Sequence[Part]) -> Iterator[Shown]:
     """`rdma -j link`, node_exporter and `esxcli rdma device list`, where no port is active."""
     lines = [line for part in several for line in part.lines]
+    whole = [line for line in lines if len(line.text) < LONGEST]
     for pattern, active in _PRINTERS:
-        rows = [(state, line) for line in lines for state in pattern.findall(line.text)]
+        rows = [(state, line) for line in whole for state in pattern.findall(line.text)]
         if rows and not any(state == active for state, _ in rows):
             yield Shown(("port-down", "link-lost", "cable-or-module"), rows[0][1])
 
 
 _PRINTERS: Final = (
-    (late(r'"port":\s?\d+,[^{}]*?"state":\s?"(\w+)"'), "ACTIVE"),
+    (
+        late(r'"ifname":\s?"\w+",\s?"port":\s?\d+,[^{}]*?"state":\s?"(\w+)",\s?"physical_state"'),
+        "ACTIVE",
+    ),
     (late(r"^node_infiniband_state_id\{[^}]*\} (\d)"), "4"),
     (late(r"^vmrdma\d+\s+\S+\s+(Active|Down|Init|Armed)\s"), "Active"),
 )
@@ -188,7 +193,7 @@ def _of_mtus(listed: Sequence[_Port]) -> Iterator[Shown]:
     """Of active ports of Ethernet, where two hosts have different ones."""
     of = [each for each in listed if each.is_active and each.layer == "Ethernet"]
     # An active MTU that is none is printed as "invalid MTU (0)".
-    known = (each for each in of if each.active_mtu and each.active_mtu.value[:1].isdecimal())
+    known = (each for each in of if each.active_mtu and _BYTES.match(each.active_mtu.value))
     hosts = {each.host: each.active_mtu for each in known if each.active_mtu}
     if len({mtu.value for mtu in hosts.values()}) > 1:
         least = min(hosts.values(), key=lambda mtu: int(mtu.value.split()[0]))

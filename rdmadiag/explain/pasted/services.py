@@ -14,6 +14,8 @@ _UNIT: Final = late(
     r"\W{0,3}(openibd|mlnx-en\.d|rdma|opensmd?|opafm|ibacm|iwpmd|rdma-ndd|srp_daemon)"
     r"(?:@\w+)?(?:\.service)? - "
 )
+_OTHER_UNIT: Final = late(r"\W{0,3}\S+\.(?:service|socket|timer|target|mount|device|path|slice)\b")
+_ACTIVE: Final = late(r"\s*Active: ")
 _FAILED: Final = late(r"\s*Active: failed\b")
 UNITS: Final = {
     **dict.fromkeys(("openibd", "mlnx-en.d", "rdma"), ("kernel-module-missing", "driver-refused")),
@@ -64,8 +66,11 @@ def _of_units(part: Part) -> Iterator[Shown]:
     for line in part.lines:
         if found := _UNIT.match(line.text):
             unit = found[1]
-        elif unit and _FAILED.match(line.text):
-            yield Shown(UNITS[unit], line)
+        elif _OTHER_UNIT.match(line.text):
+            unit = ""
+        elif unit and _ACTIVE.match(line.text):
+            if _FAILED.match(line.text):
+                yield Shown(UNITS[unit], line)
             unit = ""
 
 

@@ -52,13 +52,14 @@ def of_two_hosts(several: Sequence[Part]) -> Iterator[Shown]:
 
 
 def _by_host(several: Sequence[Part], state: _State) -> dict[str, tuple[str, Line]]:
-    """The last value of each."""
-    return {
-        part.host: (found[1], line)
+    """The last value of each; of what stands above all prompts only where there is none."""
+    found = {
+        part.host: (row[1], line)
         for part in several
         for line in part.lines
-        if (found := state.pattern.match(line.text))
+        if (row := state.pattern.match(line.text))
     }
+    return {host: each for host, each in found.items() if host or len(found) == 1}
 
 
 _BRIEF: Final = late(r"(\w[\w.-]*)(?:@\S+)?\s+UP\s+(\S.*)$")
@@ -69,20 +70,19 @@ _NETDEV: Final = late(r"(?:\d+/\d+: )?link \S+/\d+ .*\bnetdev (\S+)")
 
 def _of_addresses(several: Sequence[Part]) -> Iterator[Shown]:
     """The netdev of an RDMA device has an IPv4 address at one host and at the other none."""
-    with_ipv4 = set[str]()
-    without: dict[str, Line] = {}
-    below = set[tuple[str, str]]()
+    last: dict[tuple[str, str], tuple[bool, Line]] = {}
     for part in several:
         for line in part.lines:
             if found := _BRIEF.match(line.text):
                 if _IPV4.search(found[2]):
-                    with_ipv4.add(found[1])
+                    last[part.host, found[1]] = True, line
                 elif _LINK_LOCAL.match(found[2]):
-                    without.setdefault(found[1], line)
-                    below.add((part.host, found[1]))
+                    last[part.host, found[1]] = False, line
+    elsewhere = {(name, host) for (host, name), (has_ipv4, _) in last.items() if has_ipv4}
     for part in several:
         for line in part.lines:
-            found = _NETDEV.match(line.text)
-            if found and found[1] in with_ipv4 and (part.host, found[1]) in below:
-                yield Shown(("no-usable-gid", "no-ipv4-gid", "interface-down"), without[found[1]])
+            netdev = _NETDEV.match(line.text)
+            own = last.get((part.host, netdev[1])) if netdev else None
+            if netdev and own and not own[0] and any(name == netdev[1] for name, _ in elsewhere):
+                yield Shown(("no-usable-gid", "no-ipv4-gid", "interface-down"), own[1])
                 return

@@ -7,7 +7,7 @@ SmbShare.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 from rdmadiag.explain.pasted.session import Line, Part, Shown
@@ -26,30 +26,30 @@ def of_windows(several: Sequence[Part]) -> Iterator[Shown]:
         if _OFF.match(line.text):
             yield Shown(("rdma-off-on-device", "rdma-disabled"), line)
             return
-    for name, rows in _tables(lines):
-        values = [value for value, _ in rows]
-        is_of_rdma = name == "Enabled" or _CAPABLE.fullmatch(name)
-        if is_of_rdma and values and {*values} == {"False"}:
-            yield Shown(("rdma-off-on-device", "rdma-disabled"), rows[0][1], False)
-            return
-        down = [line for value, line in rows if name == "Operational" and value == "False"]
-        if down:
-            yield Shown(("port-down", "rdma-off-on-device"), down[0], False)
-            return
-
-
-def _tables(lines: Sequence[Line]) -> Iterator[tuple[str, list[tuple[str, Line]]]]:
-    """Each column that is True or False: its name, and its values below."""
-    for at, (head, dashes) in enumerate(pairwise(lines)):
-        if not _DASHES.match(dashes.text):
-            continue
-        starts = [found.start() for found in _COLUMN.finditer(dashes.text)]
+    for head, dashes, below in _tables(lines):
+        starts = [found.start() for found in _COLUMN.finditer(dashes)]
         for begin, end in zip(starts, [*starts[1:], None], strict=True):
-            name = head.text[begin:end].strip()
-            rows = []
-            for line in lines[at + 2 :]:
-                if not line.text.strip():
-                    break
-                rows.append((line.text[begin:end].strip(), line))
-            if rows and all(value in ("True", "False") for value, _ in rows):
-                yield name, rows
+            name = head[begin:end].strip()
+            if name in _OF_ADAPTERS or _CAPABLE.fullmatch(name):
+                cells = [(line.text[begin:end].strip(), line) for line in below]
+                off = [line for value, line in cells if value == "False"]
+                if off and len(off) == len(cells) and name != "Operational":
+                    yield Shown(("rdma-off-on-device", "rdma-disabled"), off[0], False)
+                    return
+                if off and name == "Operational":
+                    yield Shown(("port-down", "rdma-off-on-device"), off[0], False)
+                    return
+
+
+def _tables(lines: Sequence[Line]) -> Iterator[tuple[str, str, list[Line]]]:
+    """Those of RDMA, by the names of their columns: head, dashes, and the rows below."""
+    for at, (head, dashes) in enumerate(pairwise(lines)):
+        of_rdma = _OF_RDMA.search(head.text) or _CAPABLE.search(head.text)
+        if of_rdma and _DASHES.match(dashes.text):
+            below = takewhile(lambda line: line.text.strip(), lines[at + 2 : at + 2 + MOST_ROWS])
+            yield head.text, dashes.text, list(below)
+
+
+_OF_ADAPTERS: Final = frozenset({"Enabled", "Operational"})
+_OF_RDMA: Final = late(r"\bEnabled\b.*\b(?:Operational|PFC|ETS)\b|^Name\s+Enabled\s*$")
+MOST_ROWS: Final = 64

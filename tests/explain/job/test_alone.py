@@ -43,3 +43,11 @@ def test_a_link_that_goes_again_and_again_counts_though_it_came_back() -> None:
     for text, fails in ((often, True), (once, False)):
         assert (placed({"n1": text, "n2": "ok\n"}).first is not None) == fails
         assert (score(Excerpt("one", {}, text.encode())).account.first is not None) == fails
+
+
+def test_files_that_differ_in_numbers_alone_are_not_taken_for_one_another() -> None:
+    bad, good = COUNTED, COUNTED.replace("65535", "00000")
+    for files in ({"n1": good, "n2": bad}, {"n1": bad, "n2": good}):
+        first = placed(files).first
+        assert first is not None
+        assert files[first.where] == bad

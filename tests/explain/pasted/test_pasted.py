@@ -112,3 +112,25 @@ def test_no_text_is_too_odd(pieces: list[str]) -> None:
     text = "".join(pieces)
     numbers = [each.line.number for each in shown(text)]
     assert all(0 < number <= len(text.splitlines()) for number in numbers)
+
+
+MTU = (
+    "[a@n{} ~]# ibv_devinfo\n\t\tstate: PORT_ACTIVE (4)\n\t\tactive_mtu: {}\n"
+    "\t\tlink_layer: Ethernet\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"rx_prio0_pause_duration +{'9' * 340}\n",
+        "link mlx5_0/1 a 1 b 2 c \N{SUPERSCRIPT TWO}\n",
+        "en2: flags=8863\n\tinet 10.0.0.256 netmask 0xffffff00\nibv_devices\n",
+        "mlx5_core x: 1.2.3 Gb/s available PCIe bandwidth (8.0 GT/s x8 link)\n",
+        MTU.format(1, "4x") + MTU.format(2, "1024 (3)"),
+        "Name Enabled PFC\n--- --- ---\n" * 2000,
+    ],
+    ids=["a rise", "a digit", "an address", "a bandwidth", "an MTU", "many tables"],
+)
+def test_odd_numbers_and_many_tables_show_nothing(text: str) -> None:
+    assert list(shown(text)) == []

@@ -61,15 +61,26 @@ _OF_ANSIBLE: Final = re.compile(
 )
 
 
+MOST_HOSTS: Final = 32
+"""Of a text: each is read by itself."""
+
+
 def by_host(text: bytes) -> dict[str, bytes]:
-    """What each host, task or pod has printed, without labels; nothing where lines have none.
+    """What each host, task or pod has printed, without labels; nothing where lines have none, or
+    where there are more than MOST_HOSTS.
 
     In place of the lines of others there are empty ones: a line keeps its number.
     """
     lines, mark = text.split(b"\n"), marking(text)
     of = list(_below_headings(lines) if mark is Mark.NONE else _labelled(lines, mark))
     hosts = dict.fromkeys(host for host, _ in of if host)
-    return {each: b"\n".join(line if host == each else b"" for host, line in of) for each in hosts}
+    if len(hosts) > MOST_HOSTS:
+        return {}
+    found = {each: [b""] * len(lines) for each in hosts}
+    for number, (host, line) in enumerate(of):
+        if host:
+            found[host][number] = line
+    return {each: b"\n".join(rows) for each, rows in found.items()}
 
 
 def _labelled(lines: list[bytes], mark: Mark) -> Iterator[tuple[str, bytes]]:
@@ -83,7 +94,9 @@ def _below_headings(lines: list[bytes]) -> Iterator[tuple[str, bytes]]:
     for at, line in enumerate(lines):
         around = lines[at - 1 : at] + lines[at + 1 : at + 2]
         is_between = len(around) == 2 and all(map(_RULE.fullmatch, around))
-        heading = _OF_ANSIBLE.fullmatch(line) or (is_between and _NAME.fullmatch(line))
+        # A host of a cluster has a number; the title of a report mostly has none.
+        is_host = is_between and any(each in b"0123456789" for each in line)
+        heading = _OF_ANSIBLE.fullmatch(line) or (is_host and _NAME.fullmatch(line))
         if heading:
             host = heading[1].decode()
         is_line = not heading and not _RULE.fullmatch(line)

@@ -58,7 +58,7 @@ class Lines:
 
 
 REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
-_VARIES: Final = late(
+VARIES: Final = late(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
 """What changes from one line of a storm to the next, and has nothing to do with its cause."""
@@ -100,7 +100,7 @@ class Meanings:
         text = each.line + below + above
         seen = self._same.get(text)
         if seen is None:
-            key = _VARIES.sub(b"#", text)
+            key = VARIES.sub(b"#", text)
             seen = self._alike.get(key)
             if seen is None:
                 seen = _seen(each.line, below, above)

@@ -6,9 +6,9 @@ from typing import Final
 
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.kind import MAY_BE, SHOWN
-from rdmadiag.explain.log.recognition.settings import LISTED_DOWN
+from rdmadiag.explain.log.recognition.signs.listings import SIGNS
 
-OF_LISTINGS: Final = frozenset({SHOWN, MAY_BE, LISTED_DOWN, "port-not-active"})
+OF_LISTINGS: Final = frozenset({SHOWN, MAY_BE, "port-not-active", *(each.word for each in SIGNS)})
 """What a failure is called that a listing shows: of several hosts together it may be none."""
 
 
@@ -17,21 +17,27 @@ def is_of_one_text(account: Account) -> bool:
     return account.first is not None and account.first.what not in OF_LISTINGS
 
 
-def put_side_by_side(account: Account, hosts: Mapping[str, Account]) -> Account:
-    """The account of all, with what failed by those of each host alone; as it is without hosts."""
+def put_side_by_side(account: Account, hosts: Mapping[str, tuple[bytes, Account]]) -> Account:
+    """The account of all, with what listings show by those of each host alone; as it is without.
+
+    What the lines of other kinds say all together stays: one host may have what another explains.
+    """
     if not hosts:
         return account
-    failures = _of(((host, each.failures) for host, each in hosts.items()))
-    consequences = _of(((host, each.consequences) for host, each in hosts.items()))
-    if not failures and not consequences and len(hosts) == 1:
-        return account
-    unknown = tuple(one for each in hosts.values() for one in each.unknown)
-    return replace(
-        account,
-        failures=failures,
-        consequences=consequences,
-        unknown=account.unknown if account.first is None else unknown,
-    )
+    shown = ((host, _shown(each.failures)) for host, (_, each) in hosts.items())
+    of = {
+        number
+        for text, _ in hosts.values()
+        for number, line in enumerate(text.split(b"\n"), 1)
+        if line
+    }
+    rest = (each for each in account.failures if of.isdisjoint(each.lines))
+    failures = (*_of(shown), *rest)
+    return replace(account, failures=tuple(sorted(failures, key=lambda each: each.lines[:1])))
+
+
+def _shown(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    return tuple(each for each in failures if each.what in OF_LISTINGS)
 
 
 def _of(several: Iterable[tuple[str, tuple[Failure, ...]]]) -> tuple[Failure, ...]:
@@ -52,4 +58,4 @@ def _of(several: Iterable[tuple[str, tuple[Failure, ...]]]) -> tuple[Failure, ..
                     lines=tuple(sorted({*known.lines, *each.lines})),
                     last_line=max(known.last_line, each.last_line),
                 )
-    return tuple(sorted(found.values(), key=lambda each: each.lines[:1]))
+    return tuple(found.values())
