@@ -378,7 +378,7 @@ class Peeked:
         self.stream = stream
         self.head = _fill(stream, HEAD)
         self._at = 0
-        self._has_ended = len(self.head) < HEAD  # a terminal would have to be told twice
+        self._has_ended = len(self.head) < HEAD  # a terminal would wait for a second Ctrl-D
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """As io.RawIOBase has it."""

@@ -107,7 +107,7 @@ class _Again:
             got += some
         self.head = bytes(view[:got])
         self._at = 0
-        self._has_ended = got < HEAD  # a terminal would have to be told twice
+        self._has_ended = got < HEAD  # a terminal would wait for a second Ctrl-D
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         if self._at < len(self.head):

@@ -140,7 +140,7 @@ class Part:
     end: End | None = None  # how a program ended that failed, by the end of the file
     last_line: End | None = None  # the last that is not blank, of a file that says little
     ports: frozenset[int] = frozenset()  # that its lines name, of a file of a few lines
-    by_cm: bool | None = None  # whether perftest was told to connect by rdma_cm; None: not shown
+    by_cm: bool | None = None  # whether perftest was started with -R (rdma_cm); None: not shown
     fails_last: bool = False  # `end` is of RDMA, and fails as nothing goes on below it
     is_a_traceback: bool = False  # of Python, by a fault of its program, and nothing else
     benchmark: Benchmark = field(default_factory=Benchmark)  # how far a test between two hosts came
